@@ -15,6 +15,26 @@
 //! # Ok::<(), refrain_memtrace::TraceError>(())
 //! ```
 //!
+//! References of several threads in turns (the order between threads is not recorded), and a thread's references from the
+//! middle on, without visiting those before:
+//!
+//! ```
+//! use refrain_memory::Turns;
+//! use refrain_memtrace::MemoryTrace;
+//!
+//! let trace = MemoryTrace::open("tests/golden/compiled-v2.refrain".as_ref())?.process(0)?.trace;
+//! let threads = trace.threads();
+//! let all = trace.interleaved(&threads, Turns::RoundRobin(1)).count();
+//! let each = threads.iter().map(|thread| trace.references(*thread).count());
+//! assert_eq!(all, each.sum::<usize>());
+//!
+//! let half = trace.references(0).count() as u64 / 2;
+//! let mut references = trace.references(0);
+//! assert_eq!(references.skip_ahead(half)?, half);
+//! assert_eq!(references.count(), trace.references(0).skip(half as usize).count());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Loop nests, without expanding them: this counts the references with a stride of 8 bytes in their innermost loop.
 //!
 //! ```

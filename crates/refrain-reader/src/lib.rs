@@ -162,6 +162,7 @@
 //! | how a task ended, without decoding it | [`TaskRef::tail`] |
 //! | which ranks do the same | [`CallTrace::structures`], [`Structure::ranks`] |
 //! | the loops | [`Structure::nest`] |
+//! | the references of a memory trace, of one thread or of several in turns, also from the middle on | [`MemoryTrace::process`]; examples: [`refrain_memtrace`] |
 //! | the loops of a memory trace, with strides | [`MemoryTrace::structures`], [`refrain_memtrace::SharedStructure`] |
 //! | how often, how long | [`Structure::occurrences`], [`Signature::mean`]; all statistics [`CallTrace::durations`] |
 //! | an argument as a function of the rank | [`Arguments::arg`], [`Num`], [`refrain_elastic::Column`] |
