@@ -50,21 +50,26 @@ impl Bin {
     /// The value that is drawn at a position from 0 to `count - 1`. Values are spread evenly below and above the mean, in
     /// such numbers that the mean of all is that of the bin.
     fn at(&self, position: u64) -> i64 {
-        let span = u128::from(self.high.abs_diff(self.low));
+        // Numbers have 16 binary digits after the point.
+        let span = u128::from(self.high.abs_diff(self.low)) << 16;
         let count = u128::from(self.count.max(1));
-        let mean = u128::from(self.excess) / count;
+        let mean = (u128::from(self.excess) << 16) / count;
         if span == 0 || mean > span {
             return self.low;
         }
-        let (position, below) = (u128::from(position), count * (span - mean) / span);
+        let (position, below) = (u128::from(position), count.saturating_mul(span - mean) / span);
         let excess = match position < below {
-            true => (2 * position + 1) * mean / (2 * below),
+            // Of two values, nothing is in between.
+            _ if span == 1 << 16 => u128::from(position >= below) << 16,
+            true => (2 * position + 1).saturating_mul(mean) / (2 * below),
             false => {
                 let above = count - below;
-                mean + (2 * (position - below) + 1) * (span - mean) / (2 * above).max(1)
+                let part = (2 * (position - below) + 1).saturating_mul(span - mean);
+                mean.saturating_add(part / (2 * above).max(1))
             }
         };
-        self.low.saturating_add_unsigned(excess.min(span) as u64)
+        let rounded = (excess.min(span) + (1 << 15)) >> 16;
+        self.low.saturating_add_unsigned(rounded as u64)
     }
 }
 

@@ -72,6 +72,17 @@ proptest! {
     }
 
     #[test]
+    fn totals_of_small_numbers_stay_close_with_few_bins(
+        values in proptest::collection::vec(0i64..12, 100..400), key: u64,
+    ) {
+        let histogram = histogram(&values, 4);
+        let drawn: i64 =
+            (0..values.len() as u64).filter_map(|n| histogram.draw(key, n, 0)).sum();
+        let total: i64 = values.iter().sum();
+        prop_assert!((drawn - total).abs() <= total / 12 + 5, "{drawn} instead of {total}");
+    }
+
+    #[test]
     fn arbitrary_bytes_are_read_or_refused(bytes: Vec<u8>) {
         if let Ok(trace) = read(&bytes) {
             let calls = trace.programs.iter().flat_map(|program| program.calls(1, 0).take(100));
