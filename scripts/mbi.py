@@ -74,7 +74,7 @@ def generate():
     os.makedirs(HOME, exist_ok=True)
     archive = os.path.join(HOME, SOURCE + ".tar.gz")
     if not os.path.exists(archive):
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-build-isolation"]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         command += ["--no-binary", ":all:", "--dest", HOME, SOURCE.replace("-", "==")]
         subprocess.run(command, check=True)
     generators = f"{SOURCE}/teshsuite/smpi/MBI/"

@@ -212,7 +212,8 @@ impl<'a> World<'a> {
     fn missing(&self, of: &RankWaitState, scope: usize, nth: u64, members: Vec<i32>) -> Vec<i32> {
         let has_come = |rank: &i32| {
             let there = self.there(of, scope, *rank);
-            there.is_some_and(|(wait_state, number)| wait_state.scopes[number].1 >= nth)
+            let begun = there.and_then(|(wait_state, number)| wait_state.scopes.get(number));
+            begun.is_some_and(|(_, begun)| *begun >= nth)
         };
         members.into_iter().filter(|rank| *rank >= 0 && !has_come(rank)).collect()
     }
@@ -263,7 +264,7 @@ impl<'a> World<'a> {
         for wait_state in wait_states.iter().filter(|s| s.life != Life::Finished) {
             for (need, words) in wait_state.waits.iter().flat_map(|wait| &wait.needs) {
                 if let Need::Operation(Operation::Collective { scope, nth, .. }) = need {
-                    let scope = &wait_state.scopes[*scope].0;
+                    let Some((scope, _)) = wait_state.scopes.get(*scope) else { continue };
                     let ranks = inside.entry((scope, *nth)).or_default();
                     ranks.entry(words.clone()).or_default().push(wait_state.rank);
                 }

@@ -21,6 +21,7 @@ const CHECK: &[&str] = &["refrain-analysis", "refrain-mpi", "refrain-reader"];
 /// What the command line may use.
 const COMMAND_LINE: &[&str] = &[
     "refrain-analysis",
+    "refrain-cache", // simulates caches on memory traces
     "refrain-check",
     "refrain-format", // names of parts in a folder
     "refrain-launch",
