@@ -213,12 +213,6 @@ impl Packed<'_> {
         self.stored.len()
     }
 
-    /// Roughly the bytes that a content takes, in a twentieth of the time that [`Packed::of`] needs.
-    pub fn roughly(content: &[u8]) -> usize {
-        let packed = zstd::bulk::compress(content, HASTE);
-        packed.map_or(content.len(), |packed| packed.len().min(content.len()))
-    }
-
     /// Whether it takes none.
     pub fn is_empty(&self) -> bool {
         self.stored.is_empty()

@@ -37,12 +37,8 @@ pub fn add(
 ) -> Result<bool, TraceError> {
     // What the form without loop nests takes, with residues.
     let own: Vec<u8> = plain.residues.iter().flat_map(|(.., bytes)| bytes).copied().collect();
-    let is_large = plain.structure.len() + own.len() > LARGE;
-    let mut packed = None;
-    let instead = match is_large {
-        true => Packed::roughly(&plain.structure) + Packed::roughly(&own),
-        false => packed.insert(Packed::of(&plain.structure)).len() + Packed::of(&own).len(),
-    };
+    let plain = Packed::of(&plain.structure);
+    let instead = plain.len() + Packed::of(&own).len();
     let forms = match wanted {
         Structure::Grammar => &[],
         Structure::Auto => worthwhile(merged, instead),
@@ -50,26 +46,13 @@ pub fn add(
     };
     let facts = Facts { instead: instead as u64, ..facts };
     let coded = coded(merged, forms, facts);
-    let coded = coded.as_deref().map(Packed::of).filter(|coded| {
-        // Coded signatures are read by an adaptive decoder: for a few bytes it is not worth while.
-        let is_small = |instead: usize| coded.len() * 10 < instead * 9;
-        wanted == Structure::Nest
-            || match is_large {
-                // Better compression would not save that much.
-                true if coded.len() * 2 < instead => true,
-                true => is_small(
-                    packed.insert(Packed::of(&plain.structure)).len() + Packed::of(&own).len(),
-                ),
-                false => is_small(instead),
-            }
-    });
+    // Coded signatures are read by an adaptive decoder: for a few bytes it is not worth while.
+    let is_small = |coded: &Packed<'_>| wanted == Structure::Nest || coded.len() * 10 < instead * 9;
+    let coded = coded.as_deref().map(Packed::of).filter(is_small);
     let is_coded = coded.is_some();
     match coded {
         Some(coded) => writer.add_packed(sections::NEST, coded)?,
-        None => {
-            let packed = packed.unwrap_or_else(|| Packed::of(&plain.structure));
-            writer.add_packed(sections::STRUCTURE, packed)?;
-        }
+        None => writer.add_packed(sections::STRUCTURE, plain)?,
     }
     Ok(is_coded)
 }
@@ -88,8 +71,6 @@ fn coded(merged: &Merged, forms: &[Form], facts: Facts) -> Option<Vec<u8>> {
     smallest.finish(facts)
 }
 
-/// Larger structures are compressed roughly, to see what another form would save.
-const LARGE: usize = 1 << 17;
 /// Smaller structures are not tried in other forms.
 const LITTLE: usize = 1 << 9;
 /// Sequences of more calls are not coded call by call.
