@@ -443,6 +443,11 @@ fn code_rows(
     budget: &mut Budget,
     given: Option<&Merged>,
 ) -> Option<()> {
+    // Skeletons are numbered without gaps, so each has a row.
+    let count: usize = skeletons.iter().map(Vec::len).sum();
+    if skeletons.iter().flatten().any(|skeleton| *skeleton as usize >= count) {
+        return None;
+    }
     let mut rows = RowCoder::new(functions, budget.cells);
     for (number, (group, skeletons)) in groups.iter_mut().zip(skeletons).enumerate() {
         rows.begin(group.ranks.first().unwrap_or(0));
@@ -499,4 +504,30 @@ fn first_uses(grammar: &Grammar, terminals: usize) -> Vec<u32> {
         }
     }
     order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refrain_elastic::RankList;
+
+    #[test]
+    fn a_skeleton_without_a_row_is_refused() {
+        let mut groups = [head_of(&Group {
+            thread: 0,
+            ranks: RankList::single(0),
+            predefined: Vec::new(),
+            strings: Vec::new(),
+            rows: Vec::new(),
+            grammars: Vec::new(),
+            residues: BTreeMap::new(),
+            lost: 0,
+        })];
+        let mut coded = Decoder::new(&[0; 64]);
+        let mut budget = Budget { symbols: 64, cells: 64, calls: 64, most: 0, walked: 0 };
+        let skeletons = [vec![0, u32::MAX]];
+        let plans = Functions::default();
+        let made = code_rows(&mut coded, &mut groups, &skeletons, plans, &mut budget, None);
+        assert_eq!(made, None);
+    }
 }
