@@ -9,7 +9,10 @@
 static int rank;
 
 #if HAVE_MPI_4
-/* MPICH 4.0 and Open MPI 5.0 do not survive a second session. */
+/*
+ * MPICH 4.0 and Open MPI 5.0 do not survive a second session. MPICH 5.0 fails in about one of 35 runs when a second
+ * session makes a communicator.
+ */
 enum { ROUNDS = MPI_VERSION >= 5 ? 2 : 1 };
 
 static void one_session(int round)
@@ -45,15 +48,17 @@ static void one_session(int round)
     CALLED("MPI_Group_from_session_pset(session=session1, pset_name=\"mpi://WORLD\", newgroup=group1)");
     MPI_Group_rank(group, &rank);
     CALLED("MPI_Group_rank(group=group1, rank=%d)", rank);
-    snprintf(tag, sizeof tag, "round %d", round);
-    MPI_Comm_create_from_group(group, tag, MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
-    CALLED("MPI_Comm_create_from_group(group=group1, stringtag=\"%s\", info=MPI_INFO_NULL, errhandler=MPI_ERRORS_ARE_FATAL, newcomm=comm1)", tag);
+    if (round == 0) {
+        snprintf(tag, sizeof tag, "round %d", round);
+        MPI_Comm_create_from_group(group, tag, MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+        CALLED("MPI_Comm_create_from_group(group=group1, stringtag=\"%s\", info=MPI_INFO_NULL, errhandler=MPI_ERRORS_ARE_FATAL, newcomm=comm1)", tag);
+        MPI_Allreduce(&data, &sum, 1, MPI_INT, MPI_SUM, comm);
+        CALLED("MPI_Allreduce(sendbuf=%p, recvbuf=%p, count=1, datatype=MPI_INT, op=MPI_SUM, comm=comm1)", (void *)&data, (void *)&sum);
+        MPI_Comm_disconnect(&comm);
+        CALLED("MPI_Comm_disconnect(comm=comm1)");
+    }
     MPI_Group_free(&group);
     CALLED("MPI_Group_free(group=group1)");
-    MPI_Allreduce(&data, &sum, 1, MPI_INT, MPI_SUM, comm);
-    CALLED("MPI_Allreduce(sendbuf=%p, recvbuf=%p, count=1, datatype=MPI_INT, op=MPI_SUM, comm=comm1)", (void *)&data, (void *)&sum);
-    MPI_Comm_disconnect(&comm);
-    CALLED("MPI_Comm_disconnect(comm=comm1)");
     MPI_Session_finalize(&session);
     CALLED("MPI_Session_finalize(session=session1)");
 }
