@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include "say.h"
 
-enum { MANY = 100000, LONG = 1 << 20 };
+#ifndef MANY
+#define MANY 100000
+#endif
+enum { LONG = 1 << 20 };
 
 int main(int argc, char **argv)
 {

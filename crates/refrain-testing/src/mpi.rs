@@ -194,10 +194,10 @@ impl Mpi {
         job::execute(&mut command, DEFAULT_TIMEOUT)
     }
 
-    /// A command that runs in this MPI's environment.
+    /// A command that runs in this MPI's environment. Waiting ranks leave the cores to other tests.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(script());
-        command.arg(&self.name).arg(program);
+        command.env("REFRAIN_RANKS_NAP", "1").arg(&self.name).arg(program);
         command
     }
 }
