@@ -8,7 +8,8 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 home=$PWD/target/dynamorio
 build=$home/build
 # Without annotations: with them, programs that ask whether they run under Valgrind get the answer yes.
-settings=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DANNOTATIONS=NO -DBUILD_CLIENTS=NO -DBUILD_DOCS=NO
+settings=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_FLAGS_RELWITHDEBINFO=-O2
+    -DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -DANNOTATIONS=NO -DBUILD_CLIENTS=NO -DBUILD_DOCS=NO
     -DBUILD_SAMPLES=NO -DBUILD_TESTS=NO -DBUILD_TOOLS=NO -DBUILD_DRSTATS=NO)
 targets=(dynamorio drmgr_static drreg_static drutil_static drwrap_static)
 extensions=(drwrap drutil drreg drmgr)
