@@ -9,7 +9,8 @@
 
 use refrain_bytes::logistic::{chance_of, odds_of};
 use refrain_bytes::range::{Coder, Decoder, Encoder};
-use std::sync::OnceLock;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, PoisonError};
 
 /// The largest section.
 pub(crate) const MOST: usize = 1 << 17;
@@ -31,6 +32,8 @@ const SMALL: usize = 1 << 13;
 /// After so many bits, the weight of a new one stays the same.
 const MEMORY: u8 = 12;
 const MATCH_BITS: u32 = 16;
+/// Slots that are used together.
+const LINE: usize = 16;
 /// The first weight of each input, in 65536ths.
 const WEIGHT: i32 = 12_000;
 /// Weights stay within this.
@@ -60,7 +63,6 @@ struct Slot {
     seen: u8,
 }
 
-#[derive(Clone)]
 struct Model {
     slots: Vec<Slot>,
     /// By the longest context that was seen before.
@@ -72,6 +74,18 @@ struct Model {
     /// Where the byte is that may come again, and how many bytes before it are the same.
     place: usize,
     same: usize,
+    changes: Changes,
+}
+
+/// What a model has learnt from one section, so that it can forget it.
+#[derive(Default)]
+struct Changes {
+    /// For each line of slots whether it is in `lines`. Empty while changes are not noted.
+    is_noted: Vec<bool>,
+    /// Lines of slots as they were.
+    lines: Vec<(usize, [Slot; LINE])>,
+    /// Places of the match as they were.
+    places: Vec<(usize, u32)>,
 }
 
 fn hash(value: u32, salt: u32) -> u32 {
@@ -91,15 +105,6 @@ impl Model {
         model
     }
 
-    /// A model for a section of this length.
-    fn of_length(length: usize) -> Model {
-        static SMALL_MODEL: OnceLock<Model> = OnceLock::new();
-        match length <= SMALL {
-            true => SMALL_MODEL.get_or_init(|| Model::primed(FEW_SLOTS)).clone(),
-            false => Model::primed(MANY_SLOTS),
-        }
-    }
-
     fn new(slots: usize) -> Model {
         Model {
             slots: vec![Slot { chance: 1 << 15, seen: 0 }; CONTEXTS * slots],
@@ -108,6 +113,7 @@ impl Model {
             places: vec![0; 1 << MATCH_BITS],
             place: 0,
             same: 0,
+            changes: Changes::default(),
         }
     }
 
@@ -133,6 +139,7 @@ impl Model {
         let mut node = 1u32;
         for half in [4, 0] {
             let places = self.places_of(&contexts, node);
+            self.note_lines(&places);
             let mut within = 1;
             for bit in (half..half + 4).rev() {
                 let places = places.map(|place| place + within);
@@ -150,9 +157,21 @@ impl Model {
         let slots = self.slots.len() / CONTEXTS;
         std::array::from_fn(|number| {
             let context = contexts[number].wrapping_mul(1_000_003).wrapping_add(node);
-            let slot = hash(context, 77 * number as u32 + 1) as usize & (slots - 1) & !15;
+            let slot = hash(context, 77 * number as u32 + 1) as usize & (slots - 1) & !(LINE - 1);
             number * slots + slot
         })
+    }
+
+    /// Notes how the lines of slots that begin at these places are before they change.
+    fn note_lines(&mut self, places: &[usize; CONTEXTS]) {
+        for place in places {
+            let Some(is_noted) = self.changes.is_noted.get_mut(place / LINE) else { return };
+            if !std::mem::replace(is_noted, true)
+                && let Some(line) = self.slots[*place..].first_chunk()
+            {
+                self.changes.lines.push((*place, *line));
+            }
+        }
     }
 
     fn bit(
@@ -215,13 +234,77 @@ impl Model {
             return;
         }
         let key = hash(self.last(0) | self.last(1) << 8 | self.last(2) << 16, 9) as usize;
-        let place = &mut self.places[key % (1 << MATCH_BITS)];
-        let before = std::mem::replace(place, self.bytes.len() as u32) as usize;
+        let key = key % (1 << MATCH_BITS);
+        let before = std::mem::replace(&mut self.places[key], self.bytes.len() as u32) as usize;
+        if !self.changes.is_noted.is_empty() {
+            self.changes.places.push((key, before as u32));
+        }
         if self.same == 0 && before > 0 {
             let (old, new) = (self.bytes[..before].iter().rev(), self.bytes.iter().rev());
             self.same = old.zip(new).take(32).take_while(|(a, b)| a == b).count();
             self.place = before;
         }
+    }
+}
+
+/// A model that has learnt the sample and nothing else, for one section. Learning the sample takes longer than most
+/// sections, so models forget the section and are used again.
+struct Lent {
+    model: Model,
+    /// What forgetting the changes does not bring back.
+    weights: [[i32; INPUTS]; ORDERS],
+    place: usize,
+    same: usize,
+}
+
+/// Models that nobody uses.
+static IDLE: Mutex<Vec<Model>> = Mutex::new(Vec::new());
+
+impl Lent {
+    /// A model for a section of this length.
+    fn of_length(length: usize) -> Lent {
+        let slots = if length <= SMALL { FEW_SLOTS } else { MANY_SLOTS };
+        let idle = {
+            let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+            let fitting = idle.iter().position(|model| model.slots.len() == CONTEXTS * slots);
+            fitting.map(|at| idle.swap_remove(at))
+        };
+        let model = idle.unwrap_or_else(|| {
+            let mut model = Model::primed(slots);
+            model.changes.is_noted = vec![false; model.slots.len() / LINE];
+            model
+        });
+        Lent { weights: model.weights, place: model.place, same: model.same, model }
+    }
+
+    /// Gives back a model that has forgotten the section.
+    fn give_back(mut self) {
+        let Model { slots, places, changes, .. } = &mut self.model;
+        for (place, line) in changes.lines.drain(..) {
+            slots[place..place + LINE].copy_from_slice(&line);
+            changes.is_noted[place / LINE] = false;
+        }
+        for (key, before) in changes.places.drain(..).rev() {
+            places[key] = before;
+        }
+        self.model.bytes.truncate(PRIMER.len());
+        (self.model.weights, self.model.place, self.model.same) =
+            (self.weights, self.place, self.same);
+        IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(self.model);
+    }
+}
+
+impl Deref for Lent {
+    type Target = Model;
+
+    fn deref(&self) -> &Model {
+        &self.model
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut Model {
+        &mut self.model
     }
 }
 
@@ -240,19 +323,22 @@ impl Coder for Nowhere {
 
 /// Compresses.
 pub(crate) fn compress(content: &[u8]) -> Vec<u8> {
-    let mut model = Model::of_length(content.len());
+    let mut model = Lent::of_length(content.len());
     let mut encoder = Encoder::default();
     for byte in content {
         model.code(&mut encoder, *byte);
     }
+    model.give_back();
     encoder.finish()
 }
 
 /// Decompresses so many bytes.
 pub(crate) fn decompress(stored: &[u8], length: usize) -> Vec<u8> {
-    let mut model = Model::of_length(length);
+    let mut model = Lent::of_length(length);
     let mut decoder = Decoder::new(stored);
-    (0..length).map(|_| model.code(&mut decoder, 0)).collect()
+    let content = (0..length).map(|_| model.code(&mut decoder, 0)).collect();
+    model.give_back();
+    content
 }
 
 #[cfg(test)]
@@ -267,6 +353,18 @@ mod tests {
         fn bytes_come_back(content in prop::collection::vec(prop_oneof![0..4u8, any::<u8>()], 0..2000)) {
             let stored = compress(&content);
             prop_assert_eq!(decompress(&stored, content.len()), content);
+        }
+
+        #[test]
+        fn a_model_forgets_what_it_has_learnt(first: Vec<u8>, second: Vec<u8>) {
+            let alone = {
+                let mut model = Model::primed(FEW_SLOTS);
+                let mut encoder = Encoder::default();
+                second.iter().for_each(|byte| { model.code(&mut encoder, *byte); });
+                encoder.finish()
+            };
+            compress(&first);
+            prop_assert_eq!(compress(&second), alone);
         }
 
         #[test]
