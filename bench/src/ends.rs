@@ -34,10 +34,15 @@ pub fn measure() -> Vec<Figure> {
 
 /// The processor time of all children so far, in seconds.
 fn children() -> f64 {
-    // SAFETY: getrusage fills in the structure.
+    processor_time(libc::RUSAGE_CHILDREN)
+}
+
+/// The processor time so far of this process (`RUSAGE_SELF`) or its children, in seconds.
+pub fn processor_time(whose: libc::c_int) -> f64 {
+    // SAFETY: a structure of numbers may be zero, and getrusage fills it in.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        libc::getrusage(whose, &mut usage);
         usage
     };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;

@@ -57,6 +57,8 @@ pub struct Folder {
     work: Work,
     /// The length from which on the list is searched for partial matches.
     long: usize,
+    /// So many nodes at the beginning have been searched for them, in vain.
+    searched: usize,
 }
 
 impl Folder {
@@ -101,7 +103,8 @@ impl Folder {
         let heads = self.heads.take();
         if heads.is_some() {
             // Loops that begin elsewhere, after all.
-            let list = self.cut(0);
+            let list = std::mem::take(&mut self.list);
+            (self.stretches, self.searched) = (Stretches::default(), 0);
             self.put_all(list);
             self.close(None);
             if self.options.partial {
@@ -109,6 +112,7 @@ impl Folder {
                 self.close(None);
             }
         }
+        self.stretches = Stretches::default();
         let mut body = Vec::with_capacity(self.list.len());
         self.list.into_iter().for_each(|node| node.simplified(&mut body));
         if self.options.partial {
@@ -160,6 +164,7 @@ impl Folder {
     /// Executes the last node again.
     fn extend_run(&mut self, node: Folded) {
         let Some(last) = self.list.pop() else { return };
+        self.searched = self.searched.min(self.list.len());
         self.list.push(run(last, node));
         if let Some(Nest::Loop { body, .. }) = self.list.last() {
             self.stretches.set_last_body(&several(body));
@@ -243,6 +248,7 @@ impl Folder {
     /// Removes the nodes from a position on and returns them.
     fn cut(&mut self, from: usize) -> Vec<Folded> {
         self.stretches.cut(from);
+        self.searched = self.searched.min(from);
         self.list.split_off(from)
     }
 
@@ -296,11 +302,15 @@ impl Folder {
         true
     }
 
-    /// Searches the whole list for iterations that match partially.
+    /// Searches the list for iterations that match partially, except for what has been searched before.
     fn merge_partial(&mut self) {
-        let list = self.cut(0);
-        let list = partial::merge_all(list, self.heads.as_deref(), &self.work);
-        self.put_all(list);
+        let list = std::mem::take(&mut self.list);
+        let merged = partial::merge_all(list, self.searched, self.heads.as_deref(), &self.work);
+        (self.list, self.searched) = (merged.list, merged.searched);
+        if let Some(from) = merged.changed {
+            let list = self.cut(from);
+            self.put_all(list);
+        }
     }
 
     /// Appends nodes that were in the list before.

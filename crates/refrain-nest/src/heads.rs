@@ -6,6 +6,8 @@
 //! A repeated stretch that begins elsewhere is the right loop at the wrong phase.
 
 use crate::children_first;
+use crate::folded::mix;
+use crate::stretches::Keys;
 use refrain_grammar::{Grammar, What};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -26,9 +28,9 @@ pub(crate) fn of(
     let mut last = None;
     for grammar in grammars {
         graph.add(grammar, &mut last, skeleton);
-    }
-    if graph.order.len() > MOST_NODES {
-        return None;
+        if graph.known.len() > MOST_STEPS || graph.order.len() > MOST_NODES {
+            return None;
+        }
     }
     // A deep nest of loops in one part would take the square of its size; programs have few levels.
     let mut heads = Heads::new();
@@ -59,11 +61,20 @@ pub(crate) fn of(
 struct Graph {
     /// For each skeleton, those that follow it.
     edges: BTreeMap<u32, BTreeSet<u32>>,
+    /// The hashes of all edges.
+    known: Keys,
     /// The order of first calls.
     order: BTreeMap<u32, usize>,
 }
 
 impl Graph {
+    fn connect(&mut self, from: u32, to: u32) {
+        if self.known.insert(mix(u64::from(from) << 32 | u64::from(to))) {
+            self.edges.entry(from).or_default().insert(to);
+        }
+    }
+
+    /// Adds what a grammar yields, or only a part of it if that has too many edges.
     fn add(
         &mut self,
         grammar: &Grammar,
@@ -74,6 +85,9 @@ impl Graph {
         // By rule: the first and the last skeleton.
         let mut ends: Vec<Option<(u32, u32)>> = vec![None; rules.len()];
         for rule in children_first(grammar) {
+            if self.known.len() > MOST_STEPS {
+                return;
+            }
             let mut all: Option<(u32, u32)> = None;
             for symbol in &rules[rule] {
                 let inner = match symbol.what {
@@ -82,10 +96,10 @@ impl Graph {
                 };
                 let Some((first, last)) = inner else { continue };
                 if symbol.count > 1 {
-                    self.edges.entry(last).or_default().insert(first);
+                    self.connect(last, first);
                 }
                 if let Some((_, before)) = all {
-                    self.edges.entry(before).or_default().insert(first);
+                    self.connect(before, first);
                 }
                 all = Some((all.map_or(first, |(first, _)| first), last));
             }
@@ -93,7 +107,7 @@ impl Graph {
         }
         if let Some((first, last)) = ends[0] {
             if let Some(before) = *before {
-                self.edges.entry(before).or_default().insert(first);
+                self.connect(before, first);
             }
             *before = Some(last);
         }

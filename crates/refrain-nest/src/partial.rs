@@ -23,7 +23,7 @@ const WINDOW: usize = 1 << 12;
 /// What a search may do in short sequences.
 const FIRST_WORK: usize = 1 << 22;
 /// What it may do for each call of a long one.
-const WORK_PER_CALL: usize = 8;
+const WORK_PER_CALL: usize = 4;
 /// What a search inside of a loop may do.
 const INNER_WORK: usize = 1 << 20;
 
@@ -43,20 +43,45 @@ enum Demand {
 const DEMANDS: [Demand; 4] =
     [Demand::Smaller, Demand::All, Demand::OfLarger(70), Demand::OfSmaller(50)];
 
+/// What [`merge_all`] has done.
+pub(crate) struct Merged {
+    pub(crate) list: Vec<Folded>,
+    /// From which position on the list has changed; none if it is as before.
+    pub(crate) changed: Option<usize>,
+    /// So many nodes at the beginning have been searched in vain: another search would find nothing.
+    pub(crate) searched: usize,
+}
+
 /// Merges iterations until none is left that resembles its neighbour, or until so much work is done. Long lists are cut.
-pub(crate) fn merge_all(list: Vec<Folded>, heads: Option<&Heads>, work: &Work) -> Vec<Folded> {
-    let mut all = Vec::with_capacity(list.len());
-    let mut list = list.into_iter();
-    loop {
-        let window: Vec<Folded> = list.by_ref().take(WINDOW).collect();
-        if window.is_empty() {
-            return all;
-        }
+/// The first nodes, so many, have been searched before.
+pub(crate) fn merge_all(
+    mut list: Vec<Folded>,
+    searched: usize,
+    heads: Option<&Heads>,
+    work: &Work,
+) -> Merged {
+    let searched = searched / WINDOW * WINDOW;
+    let mut rest = list.split_off(searched).into_iter();
+    let mut merged = Merged { list, changed: None, searched };
+    while rest.len() > 0 && work.left() > 0 {
+        let window: Vec<Folded> = rest.by_ref().take(WINDOW).collect();
+        let nodes = window.len();
         let mut search = Search { heads, ..Search::of(window, work.left()) };
         search.merge_by_all_demands();
+        let is_complete = nodes == WINDOW && search.work < search.most;
         work.spend(search.work);
-        all.append(&mut search.list);
+        // Whatever is merged makes the list shorter.
+        if search.list.len() < nodes {
+            merged.changed.get_or_insert(merged.list.len());
+        }
+        merged.list.append(&mut search.list);
+        if is_complete && merged.changed.is_none() && merged.searched + WINDOW == merged.list.len()
+        {
+            merged.searched = merged.list.len();
+        }
     }
+    merged.list.extend(rest);
+    merged
 }
 
 /// How much a search may still do, in steps of about fifty nanoseconds.
@@ -70,9 +95,9 @@ impl Default for Work {
 }
 
 impl Work {
-    /// Another call has come.
+    /// Another call has come. A single thread folds: nothing comes between.
     pub(crate) fn earn(&self) {
-        self.0.fetch_add(WORK_PER_CALL, Ordering::Relaxed);
+        self.0.store(self.left().saturating_add(WORK_PER_CALL), Ordering::Relaxed);
     }
 
     fn left(&self) -> usize {
@@ -169,6 +194,8 @@ struct Search<'h> {
     keys: Vec<u64>,
     /// For each position, the hash of the keys before it when candidates were last collected.
     hashes: Vec<u64>,
+    /// The candidates of the list as it is, the shortest first.
+    collected: Option<Vec<Candidate>>,
     /// The keys of the first calls.
     firsts: Vec<u64>,
     /// What has been done, and the most that may be done.
@@ -184,7 +211,8 @@ impl<'h> Search<'h> {
     fn of(list: Vec<Folded>, most: usize) -> Search<'h> {
         let keys = list.iter().map(Folded::key).collect();
         let firsts = list.iter().map(Folded::first_key).collect();
-        Search { list, keys, hashes: Vec::new(), firsts, work: 0, most, heads: None, visits: 1 }
+        let (hashes, collected) = (Vec::new(), None);
+        Search { list, keys, hashes, collected, firsts, work: 0, most, heads: None, visits: 1 }
     }
 }
 
@@ -222,16 +250,19 @@ impl Search<'_> {
 
     /// Merges the shortest stretches that meet the demand.
     fn merge_one(&mut self, demand: Demand, failed: &mut Keys) -> bool {
-        self.work += self.list.len();
-        let mut candidates = self.candidates();
-        candidates.sort_by_key(Candidate::length);
-        self.hashes = hashes_of(&self.keys);
-        for candidate in candidates {
-            let name = self.name(candidate);
+        let candidates = self.collected.take().unwrap_or_else(|| {
+            self.work += self.list.len();
+            self.hashes = hashes_of(&self.keys);
+            let mut candidates = self.candidates();
+            candidates.sort_by_key(Candidate::length);
+            candidates
+        });
+        for candidate in &candidates {
+            let name = self.name(*candidate);
             if failed.contains(&name) {
                 continue;
             }
-            if let Some(at) = self.try_merge(candidate, demand) {
+            if let Some(at) = self.try_merge(*candidate, demand) {
                 self.extend(at, demand);
                 return true;
             }
@@ -240,18 +271,34 @@ impl Search<'_> {
                 break;
             }
         }
+        self.collected = Some(candidates);
         false
     }
 
     /// Adds the iterations that follow a loop.
     fn extend(&mut self, at: usize, demand: Demand) {
-        let mut again = true;
-        while again && self.work < self.most {
-            again = self
-                .after(at)
-                .into_iter()
-                .any(|candidate| self.try_merge(candidate, demand).is_some());
+        let Some(Nest::Loop { count, body }) = self.list.get_mut(at) else { return };
+        let (mut count, mut body) = (std::mem::take(count), std::mem::take(body));
+        let from = at + 1;
+        let mut end = from;
+        while self.work < self.most
+            && let Some(to) = self.iteration(&body, end)
+            && resembles(&body, &self.list[end..to], demand, &mut self.work)
+        {
+            self.work += body.len() / 4;
+            let nodes = self.list[end..to].iter_mut();
+            let theirs = nodes.map(|node| std::mem::replace(node, Nest::Block(0))).collect();
+            let more = count.map(|trips| trips + 1);
+            body = merge_each(body, count, theirs, self.once());
+            (count, end) = (more, to);
         }
+        self.work += (self.list.len() - end) / 16;
+        self.list[at] = Nest::Loop { count, body };
+        self.list.drain(from..end);
+        self.keys.drain(from..end);
+        self.firsts.drain(from..end);
+        self.keys[at] = self.list[at].key();
+        self.firsts[at] = self.list[at].first_key();
     }
 
     /// The hash of a candidate: it need not be tried twice.
@@ -272,7 +319,8 @@ impl Search<'_> {
     fn candidates(&self) -> Vec<Candidate> {
         let mut all = Vec::new();
         // For each key, its next position behind the current one.
-        let mut next: KeyMap<(usize, Option<usize>)> = KeyMap::default();
+        let mut next: KeyMap<(usize, Option<usize>)> =
+            KeyMap::with_capacity_and_hasher(self.keys.len(), Default::default());
         for at in (0..self.keys.len()).rev() {
             let key = self.firsts[at];
             let known = next.get(&key).copied();
@@ -317,15 +365,19 @@ impl Search<'_> {
 
     fn after(&self, at: usize) -> Option<Candidate> {
         let Nest::Loop { body, .. } = self.list.get(at)? else { return None };
+        Some(Candidate::After(at, self.iteration(body, at + 1)?))
+    }
+
+    /// Where the iteration of a loop ends that begins at `from`, if one may begin there.
+    fn iteration(&self, body: &[Folded], from: usize) -> Option<usize> {
         let (first, last) = (body.first()?.key(), body.last()?.key());
-        let from = at + 1;
         if body.len() < 2 || *self.keys.get(from)? != first {
             return None;
         }
         let most = (from + 2 * body.len() + 8).min(self.keys.len());
         let head = self.firsts[from];
         let next = (from + 1..most).find(|at| self.firsts[*at] == head);
-        Some(Candidate::After(at, self.end_of(from, next, body.len(), last)?))
+        self.end_of(from, next, body.len(), last)
     }
 
     fn before(&self, at: usize, body: &[Folded]) -> Option<Candidate> {
@@ -416,7 +468,7 @@ fn resembles(ours: &[Folded], theirs: &[Folded], demand: Demand, work: &mut usiz
     let (mut a, mut b) = (Vec::new(), Vec::new());
     skeletons(ours, &mut a);
     skeletons(theirs, &mut b);
-    *work += a.len() + b.len();
+    *work += 1 + (a.len() + b.len()) / 8;
     let (larger, smaller) = (a.len().max(b.len()), a.len().min(b.len()));
     let least = match demand {
         Demand::All => larger,
@@ -428,11 +480,28 @@ fn resembles(ours: &[Folded], theirs: &[Folded], demand: Demand, work: &mut usiz
     if matches!(demand, Demand::Smaller | Demand::OfSmaller(_)) && !has_same_ends {
         return false;
     }
-    if smaller < least || most_common(&a, &b) < least {
+    if smaller < least {
         return false;
     }
-    *work += a.len() * b.len() / 8;
+    let (short, long) = if a.len() < b.len() { (&a, &b) } else { (&b, &a) };
+    if is_embedded(short, long) {
+        return true;
+    }
+    if smaller == least {
+        return false;
+    }
+    *work += (a.len() + b.len()) / 4;
+    if most_common(&a, &b) < least {
+        return false;
+    }
+    *work += a.len() * b.len() / 16;
     common_subsequence(&a, &b).len() >= least
+}
+
+/// Whether all of `short` is in `long`, in order.
+fn is_embedded(short: &[u32], long: &[u32]) -> bool {
+    let mut rest = long.iter();
+    short.iter().all(|skeleton| rest.any(|other| other == skeleton))
 }
 
 fn skeletons(body: &[Folded], out: &mut Vec<u32>) {

@@ -7,8 +7,21 @@ use std::sync::Arc;
 
 /// Values in generation order (ScalaTrace II §3.1: value vectors).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seq<T> {
+pub struct Seq<T>(Items<T>);
+
+/// Most sequences of irregular programs have a single value: these take no memory of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Items<T> {
+    None,
+    One(Item<T>),
+    Many(Box<Many<T>>),
+}
+
+/// At least two items.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Many<T> {
     items: Vec<Item<T>>,
+    /// How many values.
     len: u64,
 }
 
@@ -16,8 +29,14 @@ pub struct Seq<T> {
 enum Item<T> {
     /// A value, so many times.
     Run(T, u64),
-    /// A sequence of at least two items, so many times.
-    Group(Arc<Seq<T>>, u64),
+    Group(Box<Group<T>>),
+}
+
+/// A sequence of at least two items, so many times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Group<T> {
+    inner: Arc<Seq<T>>,
+    count: u64,
 }
 
 /// A part of a sequence.
@@ -32,9 +51,9 @@ pub enum Part<'a, T> {
 impl<T: Copy> Seq<T> {
     /// The runs and repeated groups that it is kept as.
     pub fn parts(&self) -> impl Iterator<Item = Part<'_, T>> {
-        self.items.iter().map(|item| match item {
+        self.slice().iter().map(|item| match item {
             Item::Run(value, count) => Part::Run(*value, *count),
-            Item::Group(inner, count) => Part::Group(inner, *count),
+            Item::Group(group) => Part::Group(&group.inner, group.count),
         })
     }
 }
@@ -43,14 +62,80 @@ impl<T> Item<T> {
     fn len(&self) -> u64 {
         match self {
             Item::Run(_, count) => *count,
-            Item::Group(inner, count) => inner.len.saturating_mul(*count),
+            Item::Group(group) => group.inner.len().saturating_mul(group.count),
+        }
+    }
+
+    fn count_mut(&mut self) -> &mut u64 {
+        match self {
+            Item::Run(_, count) => count,
+            Item::Group(group) => &mut group.count,
         }
     }
 }
 
 impl<T> Default for Seq<T> {
     fn default() -> Seq<T> {
-        Seq { items: Vec::new(), len: 0 }
+        Seq(Items::None)
+    }
+}
+
+impl<T> Seq<T> {
+    fn slice(&self) -> &[Item<T>] {
+        match &self.0 {
+            Items::None => &[],
+            Items::One(item) => std::slice::from_ref(item),
+            Items::Many(many) => &many.items,
+        }
+    }
+
+    /// How many values.
+    pub fn len(&self) -> u64 {
+        match &self.0 {
+            Items::None => 0,
+            Items::One(item) => item.len(),
+            Items::Many(many) => many.len,
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn last_mut(&mut self) -> Option<&mut Item<T>> {
+        match &mut self.0 {
+            Items::None => None,
+            Items::One(item) => Some(item),
+            Items::Many(many) => many.items.last_mut(),
+        }
+    }
+
+    /// Adds to the count of the last item, which gets so many more values by that.
+    fn extend_last(&mut self, count: u64, values: u64) {
+        if let Some(last) = self.last_mut() {
+            let times = last.count_mut();
+            *times = times.saturating_add(count);
+        }
+        if let Items::Many(many) = &mut self.0 {
+            many.len = many.len.saturating_add(values);
+        }
+    }
+
+    /// Appends an item that differs from the last one.
+    fn add(&mut self, item: Item<T>) {
+        match std::mem::replace(&mut self.0, Items::None) {
+            Items::None => self.0 = Items::One(item),
+            Items::One(first) => {
+                let len = first.len().saturating_add(item.len());
+                self.0 = Items::Many(Box::new(Many { items: vec![first, item], len }));
+            }
+            Items::Many(mut many) => {
+                many.len = many.len.saturating_add(item.len());
+                many.items.push(item);
+                self.0 = Items::Many(many);
+            }
+        }
     }
 }
 
@@ -67,156 +152,149 @@ impl<T: Copy + Eq> Seq<T> {
     pub fn run(value: T, count: u64) -> Seq<T> {
         match count {
             0 => Seq::default(),
-            // No room for more: most sequences of irregular programs have a single value.
-            _ => Seq { items: vec![Item::Run(value, count)], len: count },
+            _ => Seq(Items::One(Item::Run(value, count))),
         }
-    }
-
-    /// How many values.
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// How many runs and groups it takes: a measure of its memory.
     pub fn items(&self) -> usize {
         let inner = |item: &Item<T>| match item {
             Item::Run(..) => 1,
-            Item::Group(inner, _) => 1 + inner.items(),
+            Item::Group(group) => 1 + group.inner.items(),
         };
-        self.items.iter().map(inner).sum()
+        self.slice().iter().map(inner).sum()
     }
 
     /// Appends a value, `count` times.
     pub fn push(&mut self, value: T, count: u64) {
-        if count == 0 {
-            return;
-        }
-        self.len = self.len.saturating_add(count);
-        match self.items.last_mut() {
-            Some(Item::Run(last, times)) if *last == value => *times = times.saturating_add(count),
-            _ => self.items.push(Item::Run(value, count)),
+        match self.last_mut() {
+            _ if count == 0 => {}
+            Some(Item::Run(last, _)) if *last == value => self.extend_last(count, count),
+            _ => self.add(Item::Run(value, count)),
         }
     }
 
     /// Appends a sequence.
     pub fn append(&mut self, other: Seq<T>) {
-        if self.items.is_empty() {
+        if let Items::None = self.0 {
             *self = other;
             return;
         }
-        if let Some(Item::Group(last, times)) = self.items.last_mut()
-            && last.items == other.items
+        if let Some(Item::Group(last)) = self.last_mut()
+            && *last.inner == other
         {
-            *times += 1;
-            self.len = self.len.saturating_add(other.len);
-            return;
+            return self.extend_last(1, other.len());
         }
-        for item in other.items {
-            match item {
-                Item::Run(value, count) => self.push(value, count),
-                Item::Group(inner, count) => self.push_group(inner, count),
-            }
+        match other.0 {
+            Items::None => {}
+            Items::One(item) => self.push_item(item),
+            Items::Many(many) => many.items.into_iter().for_each(|item| self.push_item(item)),
         }
     }
 
-    fn push_group(&mut self, inner: Arc<Seq<T>>, count: u64) {
-        self.len = self.len.saturating_add(inner.len.saturating_mul(count));
-        match self.items.last_mut() {
-            Some(Item::Group(last, times)) if Arc::ptr_eq(last, &inner) || **last == *inner => {
-                *times = times.saturating_add(count);
+    fn push_item(&mut self, item: Item<T>) {
+        match item {
+            Item::Run(value, count) => self.push(value, count),
+            Item::Group(group) => self.push_group(group),
+        }
+    }
+
+    fn push_group(&mut self, group: Box<Group<T>>) {
+        match self.last_mut() {
+            Some(Item::Group(last))
+                if Arc::ptr_eq(&last.inner, &group.inner) || last.inner == group.inner =>
+            {
+                let values = group.inner.len().saturating_mul(group.count);
+                self.extend_last(group.count, values);
             }
-            _ => self.items.push(Item::Group(inner, count)),
+            _ => self.add(Item::Group(group)),
         }
     }
 
     /// The sequence, `count` times in a row.
     #[must_use]
     pub fn repeat(mut self, count: u64) -> Seq<T> {
-        match (self.items.as_mut_slice(), count) {
-            (_, 0) | ([], _) => return Seq::default(),
-            (_, 1) => return self,
-            ([Item::Run(_, times) | Item::Group(_, times)], _) => {
+        match (&mut self.0, count) {
+            (_, 0) | (Items::None, _) => Seq::default(),
+            (_, 1) => self,
+            (Items::One(item), _) => {
+                let times = item.count_mut();
                 *times = times.saturating_mul(count);
-                self.len = self.len.saturating_mul(count);
-                return self;
+                self
             }
-            _ => {}
+            _ => Seq(Items::One(Item::Group(Box::new(Group { inner: Arc::new(self), count })))),
         }
-        let mut seq = Seq::default();
-        seq.push_group(Arc::new(self), count);
-        seq
     }
 
     /// Removes the values from position `at` on and returns them.
     #[must_use]
     pub fn split_off(&mut self, at: u64) -> Seq<T> {
-        let mut position = 0;
-        let mut tail = Seq::default();
-        let index = self.items.iter().position(|item| {
-            let end = position + item.len();
-            let is_in = end > at;
-            if !is_in {
-                position = end;
-            }
-            is_in
-        });
-        let Some(index) = index else { return tail };
-        let rest = self.items.split_off(index);
-        self.len = position;
-        let mut rest = rest.into_iter();
-        match rest.next() {
-            Some(Item::Run(value, count)) => {
-                self.push(value, at - position);
-                tail.push(value, count - (at - position));
-            }
-            Some(Item::Group(inner, count)) => {
-                let whole = (at - position) / inner.len;
-                let part = (at - position) % inner.len;
-                if whole > 0 {
-                    self.append(Seq::clone(&inner).repeat(whole));
-                }
-                let mut after = count - whole;
-                if part > 0 {
-                    let mut head = Seq::clone(&inner);
-                    tail.append(head.split_off(part));
-                    self.append(head);
-                    after -= 1;
-                }
-                tail.append(Seq::clone(&inner).repeat(after));
-            }
-            None => {}
+        if at == 0 {
+            return std::mem::take(self);
         }
-        for item in rest {
+        if at >= self.len() {
+            return Seq::default();
+        }
+        let mut tail = Seq::default();
+        let mut position = 0;
+        let items = match std::mem::take(self).0 {
+            Items::None => return tail,
+            Items::One(item) => vec![item],
+            Items::Many(many) => many.items,
+        };
+        // Items are appended to one of the two as they are: neighbours differ already.
+        for item in items {
+            let end = position + item.len();
             match item {
-                Item::Run(value, count) => tail.push(value, count),
-                Item::Group(inner, count) => tail.push_group(inner, count),
+                item if end <= at => self.add(item),
+                item if position == at => tail.add(item),
+                item if position > at => tail.push_item(item),
+                Item::Run(value, count) => {
+                    self.push(value, at - position);
+                    tail.push(value, count - (at - position));
+                }
+                Item::Group(group) => self.split_group(&group, at - position, &mut tail),
             }
+            position = end;
         }
         tail
     }
 
+    /// Appends the first `at` values of a group here, and the others to `tail`.
+    fn split_group(&mut self, group: &Group<T>, at: u64, tail: &mut Seq<T>) {
+        let Group { inner, count } = group;
+        let (whole, part) = (at / inner.len(), at % inner.len());
+        if whole > 0 {
+            self.append(Seq::clone(inner).repeat(whole));
+        }
+        let mut after = count - whole;
+        if part > 0 {
+            let mut head = Seq::clone(inner);
+            tail.append(head.split_off(part));
+            self.append(head);
+            after -= 1;
+        }
+        tail.append(Seq::clone(inner).repeat(after));
+    }
+
     /// How many runs and groups there are at the top: what it takes to look at all of it once.
     pub(crate) fn width(&self) -> usize {
-        self.items.len()
+        self.slice().len()
     }
 
     /// How often the sequence repeats its beginning, so far as that is known without looking at values.
     pub(crate) fn repeats(&self) -> u64 {
-        match self.items.as_slice() {
-            [Item::Run(_, count) | Item::Group(_, count)] => *count,
+        match &self.0 {
+            Items::One(Item::Run(_, count)) => *count,
+            Items::One(Item::Group(group)) => group.count,
             _ => 1,
         }
     }
 
     /// The value that all of them have; none if they differ, or there is none.
     pub fn constant(&self) -> Option<T> {
-        match self.items.as_slice() {
-            [Item::Run(value, _)] => Some(*value),
+        match &self.0 {
+            Items::One(Item::Run(value, _)) => Some(*value),
             _ => None,
         }
     }
@@ -228,10 +306,10 @@ impl<T: Copy + Eq> Seq<T> {
 
     fn map_with<U: Copy + Eq>(&self, name: &mut impl FnMut(T) -> U) -> Seq<U> {
         let mut seq = Seq::default();
-        for item in &self.items {
-            match item {
-                Item::Run(value, count) => seq.push(name(*value), *count),
-                Item::Group(inner, count) => seq.append(inner.map_with(name).repeat(*count)),
+        for part in self.parts() {
+            match part {
+                Part::Run(value, count) => seq.push(name(value), count),
+                Part::Group(inner, count) => seq.append(inner.map_with(name).repeat(count)),
             }
         }
         seq
@@ -243,10 +321,10 @@ impl<T: Copy + Eq> Seq<T> {
     }
 
     fn tally_times(&self, times: u64, visit: &mut impl FnMut(T, u64)) {
-        for item in &self.items {
-            match item {
-                Item::Run(value, count) => visit(*value, count.saturating_mul(times)),
-                Item::Group(inner, count) => inner.tally_times(count.saturating_mul(times), visit),
+        for part in self.parts() {
+            match part {
+                Part::Run(value, count) => visit(value, count.saturating_mul(times)),
+                Part::Group(inner, count) => inner.tally_times(count.saturating_mul(times), visit),
             }
         }
     }
@@ -254,12 +332,12 @@ impl<T: Copy + Eq> Seq<T> {
     /// The shortest sequence that this one repeats, and how often; at most `most` values are looked at. None if it
     /// is longer.
     pub fn pattern(&self, most: usize) -> Option<(Vec<T>, u64)> {
-        let (inner, times) = match self.items.as_slice() {
-            [Item::Run(value, count)] => return Some((vec![*value], *count)),
-            [Item::Group(inner, count)] => (&**inner, *count),
+        let (inner, times) = match &self.0 {
+            Items::One(Item::Run(value, count)) => return Some((vec![*value], *count)),
+            Items::One(Item::Group(group)) => (&*group.inner, group.count),
             _ => (self, 1),
         };
-        if inner.len > most as u64 {
+        if inner.len() > most as u64 {
             return None;
         }
         let mut values: Vec<T> = inner.iter().collect();
@@ -274,7 +352,7 @@ impl<T: Copy + Eq> Seq<T> {
 
     /// The values in order.
     pub fn iter(&self) -> Values<'_, T> {
-        Values { levels: vec![Level { items: &self.items, next: 0, left: 0 }], run: None }
+        Values { levels: vec![Level { items: self.slice(), next: 0, left: 0 }], run: None }
     }
 }
 
@@ -328,10 +406,10 @@ impl<T: Copy> Values<'_, T> {
                     level.next += 1;
                     self.run = Some((*value, *count));
                 }
-                Some(Item::Group(inner, count)) => {
+                Some(Item::Group(group)) => {
                     level.next += 1;
-                    let left = count - 1;
-                    self.levels.push(Level { items: &inner.items, next: 0, left });
+                    let left = group.count - 1;
+                    self.levels.push(Level { items: group.inner.slice(), next: 0, left });
                 }
                 None if level.left > 0 => (level.next, level.left) = (0, level.left - 1),
                 None => {

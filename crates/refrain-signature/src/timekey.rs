@@ -7,8 +7,10 @@
 //!
 //! A key has no place in the loop nest. With call stacks (`--callsite stack:N`), the site says in which phase a call was made. Without, two
 //! loops over the same function share a key, and the shares of time that `show --structure` prints assume the same mean in both.
-//! A place would tell them apart, but places are known only once all ranks are folded, and statistics are merged before: inside
-//! `MPI_Finalize`, so that no file has them by signature. Each rank's first iteration, a thing of one visit, is seen with `--timing`.
+//! A place would tell them apart, but places are known only once all ranks are folded. Statistics are counted long before,
+//! for each signature: one that occurs at two places has a single count there, which nothing divides later. And they are merged
+//! by key inside of `MPI_Finalize`, so that no file has them by signature. With `--timing` every call has its own times, also
+//! those of a rank's first iteration.
 //!
 //! Keys are not stored with signatures: [`TimeKeys::of`] derives the key from the cells of a signature, inside the
 //! program and in the reader. So this derivation belongs to the format of the statistics.

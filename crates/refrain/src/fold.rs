@@ -29,10 +29,10 @@ indices take few) is replaced by a histogram with at most N bins: each value, or
 values, and how often it occurs. A peer is counted as distance from the rank if that gives fewer
 values. A place that occurs more than N times in the nest becomes one node; a list of ranks with
 more than N ranges becomes a number of ranks. What MPI decided, failed polls, raw records, and
-times of single calls are left out; the total time of each place is kept. `info`, `show` and `verify` say that
-the trace has histograms. `show --structure` prints them, `show` prints calls that are drawn
-from them, always the same ones; each value occurs about as often as it did in the run.
-Commands that need the calls of the run refuse such a trace.")]
+times of single calls are left out; the total time of each place is kept. `info`, `show` and
+`verify` say that the trace has histograms. `show --structure` prints them, `show` prints calls
+that are drawn from them, always the same ones; each value occurs about as often as it did in the
+run. Commands that need the calls of the run refuse such a trace.")]
 pub struct Args {
     /// The trace.
     trace: PathBuf,

@@ -209,8 +209,11 @@ fn sites(trace: &CallTrace) -> Result<ExitCode> {
 
 /// Says that a trace has histograms.
 fn say_histograms(path: &Path, histograms: &HistogramTrace) {
-    let replaced = counted(histograms.replaced(), "vector");
-    say!("refrain: {} is not lossless: it has histograms in place of {replaced}", path.display());
+    let what = match histograms.replaced() {
+        0 => "outcomes and times of calls were left out, though no vector was long enough for a histogram".into(),
+        replaced => format!("it has histograms in place of {}", counted(replaced, "vector")),
+    };
+    say!("refrain: {} is not lossless: {what}", path.display());
 }
 
 /// Warns about modules that are not those of the recording any more, so far as sites in them were asked for.
