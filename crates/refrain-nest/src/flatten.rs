@@ -22,12 +22,9 @@ pub(crate) fn flattened(body: Vec<Folded>) -> Vec<Folded> {
             Nest::Loop { count, body } => one_loop(count, flattened(body)),
             node => node,
         };
-        match all.pop() {
-            Some(last) if continues(&last, &node) => all.push(merge::run(last, node)),
-            last => {
-                all.extend(last);
-                all.push(node);
-            }
+        match all.pop_if(|last| continues(last, &node)) {
+            Some(last) => all.push(merge::run(last, node)),
+            None => all.push(node),
         }
     }
     all

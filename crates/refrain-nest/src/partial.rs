@@ -60,28 +60,40 @@ pub(crate) fn merge_all(
     heads: Option<&Heads>,
     work: &Work,
 ) -> Merged {
-    let searched = searched / WINDOW * WINDOW;
-    let mut rest = list.split_off(searched).into_iter();
-    let mut merged = Merged { list, changed: None, searched };
-    while rest.len() > 0 && work.left() > 0 {
-        let window: Vec<Folded> = rest.by_ref().take(WINDOW).collect();
+    let mut searched = searched / WINDOW * WINDOW;
+    let search = |window: Vec<Folded>| {
         let nodes = window.len();
         let mut search = Search { heads, ..Search::of(window, work.left()) };
         search.merge_by_all_demands();
-        let is_complete = nodes == WINDOW && search.work < search.most;
         work.spend(search.work);
+        (search.list, nodes == WINDOW && search.work < search.most)
+    };
+    // As long as nothing is found, nodes stay where they are.
+    let mut at = searched;
+    while at < list.len() && work.left() > 0 {
+        let end = (at + WINDOW).min(list.len());
+        let nodes = list[at..end].iter_mut();
+        let window = nodes.map(|node| std::mem::replace(node, Nest::Block(0))).collect();
+        let (mut found, is_complete) = search(window);
         // Whatever is merged makes the list shorter.
-        if search.list.len() < nodes {
-            merged.changed.get_or_insert(merged.list.len());
+        if found.len() < end - at {
+            let mut rest = list.split_off(end).into_iter();
+            list.truncate(at);
+            list.append(&mut found);
+            while rest.len() > 0 && work.left() > 0 {
+                let (mut found, _) = search(rest.by_ref().take(WINDOW).collect());
+                list.append(&mut found);
+            }
+            list.extend(rest);
+            return Merged { list, changed: Some(at), searched };
         }
-        merged.list.append(&mut search.list);
-        if is_complete && merged.changed.is_none() && merged.searched + WINDOW == merged.list.len()
-        {
-            merged.searched = merged.list.len();
+        list[at..end].iter_mut().zip(found).for_each(|(slot, node)| *slot = node);
+        if is_complete && searched == at {
+            searched = end;
         }
+        at = end;
     }
-    merged.list.extend(rest);
-    merged
+    Merged { list, changed: None, searched }
 }
 
 /// How much a search may still do, in steps of about fifty nanoseconds.
