@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test test-full mbi proxies loom fuzz gpu deviations bench calls coupled stalls ends sizes nests nas histograms nest-speed ablation times order clock soak memory cache scale walk setup build install dynamorio lint clean
+.PHONY: help demo test test-full mbi check-programs proxies loom fuzz gpu deviations bench calls coupled stalls ends sizes nests nas histograms nest-speed ablation times order clock soak memory cache scale check-speed walk setup build install dynamorio lint clean
 
 started := $(shell date +%s)
 took = @echo "make $@: $$(($$(date +%s) - $(started))) s"
@@ -30,6 +30,12 @@ mbi: ## checks the MPI Bugs Initiative's programs (20 minutes each on MPICH and 
 	@mkdir -p target/mbi
 	@scripts/mbi.py --mpi mpich-4.0 --failures --table target/mbi/mpich-4.0.txt $(MBI)
 	@scripts/mbi.py --mpi openmpi-4.1 --failures --table target/mbi/openmpi-4.1.txt $(MBI)
+	$(took)
+
+check-programs: ## checks that MPI errors are found in no program that has none; NPB_BIN=folder adds the NAS benchmarks
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory build
+	REFRAIN_CHECK_PROGRAMS=1 cargo nextest run -p refrain --no-capture -E 'test(checking_programs)'
 	$(took)
 
 proxies: ## generates the proxies of many programs, and compares their traces with those of the programs
@@ -153,6 +159,11 @@ scale: ## measures the merge of up to 16,384 simulated tasks, and the memory to 
 
 cache: ## measures the simulation of caches against a naive one; REFRAIN_DINERO=program adds Dinero IV
 	@cargo run --release --quiet -p refrain-bench -- cache
+	$(took)
+
+check-speed: ## measures how fast errors are searched for in long traces, regular and irregular
+	@cargo build --release --quiet -p refrain
+	@cargo run --release --quiet -p refrain-bench -- check
 	$(took)
 
 walk: ## measures the memory that reading a trace of 16,384 simulated ranks takes

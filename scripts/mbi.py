@@ -32,6 +32,8 @@ HOME = os.path.join(ROOT, "target", "mbi")
 REFRAIN = os.environ.get("REFRAIN", os.path.join(ROOT, "target", "release", "refrain"))
 CHECKER = os.environ.get("REFRAIN_CHECKER", REFRAIN)
 SOURCE = "simgrid-4.1"
+# Seconds after which a run is ended. The programs take a tenth of one; some hang in ways that `where` is not sure of.
+LONGEST = 4
 
 # The findings that are the right class for a label.
 CLASSES = {
@@ -122,6 +124,8 @@ class Bench:
         self.mpi = [os.path.join(ROOT, "scripts", "mpi"), args.mpi]
         # Open MPI's windows over UCX need messages over UCX, too, which scripts/mpi does not choose.
         os.environ.setdefault("OMPI_MCA_osc", "^ucx")
+        # Hung jobs end without a second of patience.
+        os.environ.setdefault("OMPI_MCA_odls_base_sigkill_timeout", "0")
         self.ends = time.time() + args.seconds if args.seconds else None
 
     def stem(self, run):
@@ -150,13 +154,14 @@ class Bench:
         command = self.mpi + [REFRAIN, "trace", "--callsite", "return", "-o", trace, "--"] + words
         with open(self.stem(run) + ".out", "wb") as out:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-            begin, asked = time.time(), 0
+            begin, asked, stuck = time.time(), time.time(), 0
             while process.poll() is None:
-                time.sleep(0.05)
-                since = time.time() - begin
-                if since > 1.5 + 2 * asked:
-                    asked += 1
-                    if since > 20 or self.is_stuck(trace + ".parts", words):
+                time.sleep(0.02)
+                if time.time() - asked > 0.25:
+                    # Ranks that are in calls for a moment only are not stuck twice.
+                    stuck = stuck + 1 if self.is_stuck(trace + ".parts", words) else 0
+                    asked = time.time()
+                    if stuck == 2 or asked - begin > LONGEST:
                         subprocess.run(["pkill", "-TERM", "-P", str(process.pid)])
                         try:
                             process.wait(5)

@@ -22,11 +22,13 @@
 //! - `refrain-bench clock`: records of receive orders (clock method)
 //! - `refrain-bench memory`: memory traces
 //! - `refrain-bench cache [SIZES…]`: caches simulated on loop nests
+//! - `refrain-bench check`: how fast errors are searched for in a long trace
 //! - `refrain-bench scale [tasks…] [patterns…]`: the merge of simulated tasks
 //! - `refrain-bench walk`: memory needed to read thousands of ranks
 
 mod ablation;
 mod cache;
+mod checking;
 mod clock;
 mod coupled;
 mod encode;
@@ -214,6 +216,16 @@ fn main() -> ExitCode {
             print!("{table}");
             report(heading + &table, figures, "cache-")
         }
+        Some((word, [])) if word == "check" => {
+            let heading = machine();
+            print!("{heading}");
+            report(heading, checking::measure(), "check-speed-")
+        }
+        Some((word, [case, part, path])) if word == "check-make" => {
+            let number = |word: &String| word.parse().unwrap_or(0);
+            checking::make_one(number(case), number(part) as u64, path.as_ref());
+            ExitCode::SUCCESS
+        }
         Some((word, [])) if word == "walk" => {
             let heading = machine();
             print!("{heading}");
@@ -229,7 +241,7 @@ fn main() -> ExitCode {
         }
         Some(_) => {
             eprintln!(
-                "usage: refrain-bench [calls | coupled [PROGRAM] | stalls [PROGRAM] | ends | sizes | nests | nas | histograms | nest-speed | ablation | times | order | clock [sizes] | memory | cache [SIZES…] | walk | scale [TASKS…] [PATTERNS…]]"
+                "usage: refrain-bench [calls | coupled [PROGRAM] | stalls [PROGRAM] | ends | sizes | nests | nas | histograms | nest-speed | ablation | times | order | clock [sizes] | memory | cache [SIZES…] | check | walk | scale [TASKS…] [PATTERNS…]]"
             );
             ExitCode::from(2)
         }

@@ -4,6 +4,7 @@
 //! and request handles differ from rank to rank, as in real programs.
 
 mod irregular;
+pub mod long;
 
 use refrain_format::record::segment;
 use refrain_reader::event::Value;
@@ -101,6 +102,14 @@ impl Pattern {
         task.log.bytes
     }
 }
+
+/// The names of the handles that simulated programs use.
+const HANDLES: [(&str, u64, &str); 4] = [
+    ("comm", 0x4400_0000, "MPI_COMM_WORLD"),
+    ("datatype", 0x4c00_080b, "MPI_DOUBLE"),
+    ("op", 0x5800_0003, "MPI_SUM"),
+    ("request", NULL_REQUEST, "MPI_REQUEST_NULL"),
+];
 
 /// Bytes of the segment that has all of a task's buffers.
 const SEGMENT: u64 = 1 << 24;

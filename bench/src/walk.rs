@@ -7,6 +7,7 @@ use crate::simulated::Pattern;
 use refrain_container::Writer;
 use refrain_reader::{CallTrace, Ended, Meta, Paused, StreamMeta, sections};
 use refrain_signature::cells::{put_bytes, put_unsigned};
+use refrain_signature::tasktrace::TaskTrace;
 use refrain_signature::timekey::Detail;
 use refrain_structure::merged::Merged;
 use refrain_structure::{times, write};
@@ -55,7 +56,12 @@ fn child(args: &[&str]) -> String {
 /// Writes a trace of a pattern on `ranks` ranks.
 pub fn make(name: &str, path: &Path, ranks: u32) {
     let pattern = Pattern::named(name).unwrap_or_else(|| panic!("no pattern {name}"));
-    let tasks = (0..ranks).map(|rank| Merged::of(rank, 0, encode(&pattern.log(rank, ranks))));
+    write_trace((0..ranks).map(|rank| encode(&pattern.log(rank, ranks))), path, ranks);
+}
+
+/// Writes a trace of tasks, the first of rank 0.
+pub fn write_trace(tasks: impl Iterator<Item = TaskTrace>, path: &Path, ranks: u32) {
+    let tasks = (0..ranks).zip(tasks).map(|(rank, task)| Merged::of(rank, 0, task));
     let merged = Merged::merge_all(tasks);
     let streams = write::write(&merged);
     let facts = (0..ranks).map(|rank| facts(rank, ranks));

@@ -8,12 +8,12 @@ fn are_near(what: u64, a: i64, b: i64, size: i64) -> bool {
     a != b && (pair(what, a, b) % size as u64) < 6
 }
 
-fn pair(what: u64, a: i64, b: i64) -> u64 {
+pub(super) fn pair(what: u64, a: i64, b: i64) -> u64 {
     scatter(scatter(what + 1, a.min(b) as u64), a.max(b) as u64)
 }
 
 /// The neighbours of a rank. Only some distances are tried, so that thousands of ranks take no time.
-fn neighbours(what: u64, rank: i64, size: i64) -> Vec<i64> {
+pub(super) fn neighbours(what: u64, rank: i64, size: i64) -> Vec<i64> {
     let distances = (1..size).filter(|d| *d < 8 || (*d as u64).is_power_of_two() || (size - d) < 8);
     let mut all: Vec<i64> = distances.map(|d| (rank + d) % size).collect();
     all.sort_unstable();

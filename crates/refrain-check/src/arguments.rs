@@ -6,10 +6,12 @@
 
 use crate::finding::Class;
 use crate::typemap::Types;
+use refrain_bytes::table::Map;
 use refrain_mpi::interface::{Direction, Function, Param};
 use refrain_mpi::names::constant_value;
 use refrain_mpi::semantics::{Amount, Buffer, Collective, Meaning, Object, Op, Over, Root};
 use refrain_reader::{Call, Peer, Value};
+use std::sync::Arc;
 
 /// Facts about a call's communicator or window that its arguments do not say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,20 +29,41 @@ pub struct Scope {
 /// A wrong argument.
 pub type Wrong = (Class, String);
 
+/// The parameters of functions whose values are checked, with what they mean.
+#[derive(Debug, Default)]
+pub struct Checked(Map<&'static str, Arc<[(usize, Meaning)]>>);
+
+impl Checked {
+    fn of(&mut self, function: &'static Function) -> Arc<[(usize, Meaning)]> {
+        let meaning = |(at, param): (usize, &Param)| {
+            let meaning = param.meaning();
+            let is_checked =
+                matches!(meaning, Meaning::Rank | Meaning::Tag | Meaning::Count | Meaning::Handle);
+            (is_checked && param.direction != Direction::Out).then_some((at, meaning))
+        };
+        let all = || function.params.iter().enumerate().filter_map(meaning).collect();
+        self.0.entry(&function.name).or_insert_with(all).clone()
+    }
+}
+
 /// The arguments of a call that MPI does not allow.
-pub fn wrong(call: &Call, function: &Function, types: &mut Types, scope: Scope) -> Vec<Wrong> {
+pub fn wrong(
+    call: &Call,
+    function: &'static Function,
+    checked: &mut Checked,
+    types: &mut Types,
+    scope: Scope,
+) -> Vec<Wrong> {
     let mut all = Vec::new();
     // Tools and conversions take whatever there is.
     if matches!(function.op(), Op::Tool | Op::Convert(_) | Op::Connect | Op::Error) {
         return all;
     }
     let has_failed = !call.returned() || call.error().is_some();
-    for param in &function.params {
-        if param.direction == Direction::Out {
-            continue;
-        }
+    for (at, meaning) in checked.of(function).iter() {
+        let Some(param) = function.params.get(*at) else { continue };
         let Some(value) = call.input(param.name) else { continue };
-        let found = match param.meaning() {
+        let found = match meaning {
             Meaning::Rank => rank(call, function, param, value, scope),
             Meaning::Tag => tag(call, param, value),
             Meaning::Count => count(call, param, value),
@@ -152,13 +175,18 @@ fn handle(
 ) -> Option<Wrong> {
     let Value::Word(word) = value else { return None };
     let kind = param.kind.reads_as;
-    let name = call.handle_name(kind, *word);
+    if kind != "datatype" && !has_failed {
+        return None;
+    }
+    let known = if kind == "datatype" { types.get(call, *word) } else { None };
+    let name = if known.is_some() { None } else { call.handle_name(kind, *word) };
     let is_null = name.is_some_and(|name| name.ends_with("_NULL"));
     if kind == "datatype" && !is_null {
         // A datatype that MPI refuses may be one that was freed: its number is then unknown.
-        let uses = !function.buffers().is_empty() && is_significant(call, function, param, scope);
-        return match types.get(call, *word) {
-            Some((datatype, _)) if uses && !datatype.is_committed && communicates(function) => {
+        let uses =
+            || !function.buffers().is_empty() && is_significant(call, function, param, scope);
+        return match known {
+            Some((datatype, _)) if !datatype.is_committed && uses() && communicates(function) => {
                 Some((
                     Class::InvalidHandle,
                     of(call, format!("a {} that was not committed (MPI_Type_commit)", param.name)),
@@ -178,7 +206,7 @@ fn handle(
 }
 
 /// Whether a function needs datatypes that are committed.
-fn communicates(function: &Function) -> bool {
+pub fn communicates(function: &Function) -> bool {
     matches!(
         function.op(),
         Op::Send(_)

@@ -134,6 +134,17 @@ fn amounts(
     Some(Amounts::Blocks(blocks))
 }
 
+/// Whether each part of a collective is compared with each other one. Otherwise all must be alike, and a comparison
+/// with the first one suffices.
+pub fn is_pairwise(entry: &Entry) -> bool {
+    use Collective::*;
+    match entry.function.op() {
+        Op::Collective(Barrier | Bcast) => false,
+        Op::Collective(kind) => !kind.reduces(),
+        _ => false,
+    }
+}
+
 /// Compares the parts of two processes in the same collective, and reports what does not fit. Returns whether the
 /// functions are the same.
 pub fn compare(kind: Kind, first: &Entry, second: &Entry, findings: &mut Findings) -> bool {

@@ -57,11 +57,13 @@ pub enum Class {
     ThreadLevel,
     /// A process ends without `MPI_Finalize`.
     MissingFinalize,
+    /// A callback makes calls that MPI does not allow there.
+    Callback,
 }
 
 impl Class {
     /// All classes.
-    pub const ALL: [Class; 25] = [
+    pub const ALL: [Class; 26] = [
         Class::Deadlock,
         Class::PotentialDeadlock,
         Class::MessageRace,
@@ -87,6 +89,7 @@ impl Class {
         Class::RmaRange,
         Class::ThreadLevel,
         Class::MissingFinalize,
+        Class::Callback,
     ];
 
     /// Its name in output and suppressions.
@@ -117,6 +120,7 @@ impl Class {
             Class::RmaRange => "rma-range",
             Class::ThreadLevel => "thread-level",
             Class::MissingFinalize => "missing-finalize",
+            Class::Callback => "callback",
         }
     }
 
@@ -202,6 +206,7 @@ impl Class {
                 "Ask for the thread level that the program needs with MPI_Init_thread, and look at what is provided."
             }
             Class::MissingFinalize => "Call MPI_Finalize on every rank before it ends.",
+            Class::Callback => "Communicate before or after the call that calls the function back.",
         }
     }
 }
@@ -235,7 +240,7 @@ pub struct Place {
     /// The number of the call in its thread.
     pub number: u64,
     /// The function.
-    pub function: Arc<str>,
+    pub function: &'static str,
     /// The call site as the trace has it, if call sites were recorded.
     pub site: Option<Arc<str>>,
 }
@@ -247,7 +252,7 @@ impl Place {
             rank,
             thread,
             number: call.number(),
-            function: call.name().into(),
+            function: call.mpi().map_or("an unknown function", |function| function.name.as_str()),
             site: call.site().cloned(),
         }
     }
@@ -278,12 +283,12 @@ pub struct Findings {
 }
 
 /// The class, and the functions and call sites of its places.
-type Key = (Class, Vec<(Arc<str>, Option<Arc<str>>)>);
+type Key = (Class, Vec<(&'static str, Option<Arc<str>>)>);
 
 impl Findings {
     /// Adds a finding.
     pub fn add(&mut self, class: Class, message: impl Into<String>, places: Vec<Place>) {
-        let key = places.iter().map(|place| (place.function.clone(), place.site.clone())).collect();
+        let key = places.iter().map(|place| (place.function, place.site.clone())).collect();
         let ranks = places.iter().map(|place| place.rank);
         match self.known.get(&(class, key)).copied() {
             Some(at) => {
@@ -293,7 +298,7 @@ impl Findings {
                 }
             }
             None => {
-                let key = places.iter().map(|p| (p.function.clone(), p.site.clone())).collect();
+                let key = places.iter().map(|p| (p.function, p.site.clone())).collect();
                 self.known.insert((class, key), self.all.len());
                 let (ranks, message) = (ranks.collect(), message.into());
                 self.all.push(Finding { class, message, places, ranks, times: 1 });
@@ -338,7 +343,7 @@ mod tests {
     use super::*;
 
     fn place(rank: i32, number: u64) -> Place {
-        Place { rank, thread: 0, number, function: "MPI_Send".into(), site: Some("a+1".into()) }
+        Place { rank, thread: 0, number, function: "MPI_Send", site: Some("a+1".into()) }
     }
 
     #[test]

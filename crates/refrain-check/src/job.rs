@@ -5,22 +5,22 @@
 //! collective. That is stricter than MPI, which may buffer. Where no process can go on, the program relied on buffering:
 //! that is reported once for each set of call sites, and the sends that wait are taken as buffered.
 
+mod ends;
+mod gathering;
+mod iterations;
+mod needs;
+
+use self::gathering::Gathering;
 use crate::clock::Clock;
-use crate::collectives::{self, Entry};
-use crate::finding::{Class, Finding, Findings, Place};
+use crate::finding::Findings;
 use crate::messages::{Lane, Messages, Sent};
-use crate::process::{Begun, End, Part, Process, Turn, Unordered, thread_level};
-use crate::races::races;
-use crate::repeat::{self, Repetition, Skip, Snapshot, TaskItems};
+use crate::process::Process;
+use crate::repeat::{self, Repetition};
 use crate::rma::Windows;
-use crate::stuck::{self, Waiting};
-use refrain_analysis::matching::{Need, Operation, Receive, Scope, Until};
-use refrain_analysis::waits::{Life, RankWaitState};
-use refrain_mpi::names::constant_name;
-use refrain_mpi::semantics::{self, Collective, Mode, Pattern, Root};
-use refrain_reader::{CallTrace, Ended, Item, Source, TraceError, Value};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use crate::turn::{Part, Turn, Unordered};
+use refrain_analysis::matching::{Operation, Scope};
+use refrain_reader::{Ended, Item, TraceError};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// How to check.
@@ -28,102 +28,6 @@ use std::sync::Arc;
 pub struct Options {
     /// Assume that MPI buffers standard sends: programs may rely on it.
     pub assume_buffering: bool,
-}
-
-/// Finds the errors in a trace.
-pub fn check(trace: &CallTrace, options: Options) -> Result<Vec<Finding>, TraceError> {
-    let mut findings = Findings::default();
-    let processes: Vec<_> = trace.processes().collect();
-    let ranks: BTreeSet<i32> = processes.iter().map(|process| process.rank()).collect();
-    let is_one_job = ranks.len() == processes.len()
-        && ranks.iter().copied().eq(0..processes.len() as i32)
-        && processes.len() == trace.run().ranks();
-    let has_stopped =
-        |process: &refrain_reader::ProcessRef<'_>| matches!(process.ended(), Ended::LogStopped(_));
-    let is_complete = trace.meta().left_out().is_empty()
-        && trace.meta().lost.is_empty()
-        && !processes.iter().any(has_stopped);
-    let mut threads = 0;
-    for process in &processes {
-        let calls = first_calls(process)?;
-        threads = threads.max(calls.0.len());
-        thread_level(&calls.0, calls.1, &mut findings);
-    }
-    let has_connects = trace.functions()?.values().any(|function| {
-        let mpi = refrain_mpi::interface::function(&function.name);
-        mpi.is_some_and(|function| function.op() == semantics::Op::Connect)
-    });
-    let is_single = processes.iter().all(|process| process.tasks().len() == 1);
-    let together = is_one_job && is_complete && is_single && !has_connects;
-    match together {
-        true => {
-            let mut job = Job::new(options, trace.run().ranks());
-            for process in &processes {
-                for task in process.tasks() {
-                    let items = TaskItems::new(task.items(Source::Untimed)?, task.thread());
-                    job.add(process.rank(), process.ended(), Box::new(items));
-                }
-            }
-            job.run(&mut findings)?;
-        }
-        false => {
-            for process in &processes {
-                let mut alone = Process::new(process.rank(), trace.run().ranks(), threads > 1);
-                for next in process.items(Source::Compressed)? {
-                    let (task, item) = next?;
-                    alone.item(task.thread(), &item, &mut findings);
-                }
-                alone.finish(&mut findings);
-            }
-        }
-    }
-    let mut found = findings.into_sorted();
-    if !is_complete {
-        // What follows from calls that are missing is not known.
-        found.retain(|finding| {
-            matches!(finding.class, Class::InvalidArgument | Class::ThreadLevel | Class::RmaRange)
-        });
-    }
-    Ok(found)
-}
-
-/// The first call of each thread of a process that needs MPI, and the thread level that MPI provides.
-type FirstCalls = (Vec<(u32, Place)>, Option<&'static str>);
-
-fn first_calls(process: &refrain_reader::ProcessRef<'_>) -> Result<FirstCalls, TraceError> {
-    let (mut calls, mut provided) = (Vec::new(), None);
-    for task in process.tasks() {
-        for call in task.calls()? {
-            let call = call?;
-            let Some(function) = call.mpi() else { continue };
-            if function.op() == semantics::Op::Begin {
-                let level = match call.arg("provided") {
-                    Some(Value::Int(level)) => {
-                        constant_name(call.layout().family, "thread", *level)
-                    }
-                    _ => Some("MPI_THREAD_SINGLE"),
-                };
-                provided = level.filter(|_| call.returned());
-            }
-            // Any thread may ask these at any time.
-            let is_free = matches!(
-                function.name.as_str(),
-                "MPI_Initialized"
-                    | "MPI_Finalized"
-                    | "MPI_Get_version"
-                    | "MPI_Get_library_version"
-                    | "MPI_Query_thread"
-                    | "MPI_Is_thread_main"
-                    | "MPI_Wtime"
-                    | "MPI_Wtick"
-            ) || matches!(function.op(), semantics::Op::Tool | semantics::Op::Clock);
-            if !is_free {
-                calls.push((task.thread(), Place::of(process.rank(), task.thread(), &call)));
-                break;
-            }
-        }
-    }
-    Ok((calls, provided))
 }
 
 /// The items of a process.
@@ -150,6 +54,13 @@ struct Rank<'t> {
     calls: u64,
 }
 
+/// What a process waits for: a rank, or the last member of a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    Rank(usize),
+    Collective((u64, u64)),
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Released {
     Nothing,
@@ -157,18 +68,6 @@ enum Released {
     Collectives,
     All,
 }
-
-/// A collective that not all members have left.
-#[derive(Default)]
-struct Gathering {
-    entries: Vec<Arc<Entry>>,
-    all: Option<Clock>,
-    root: Option<Clock>,
-    left: usize,
-}
-
-/// So many parts of one collective are compared with each new one.
-const COMPARED: usize = 64;
 
 /// Jobs of more ranks have no vector clocks: races and conflicting accesses are not looked for.
 const CLOCKED: usize = 128;
@@ -181,7 +80,10 @@ pub struct Job<'t> {
     ranks: Vec<Rank<'t>>,
     messages: Messages,
     windows: Windows,
+    /// Collectives that not all members have left, by scope and number.
     gatherings: HashMap<(u64, u64), Gathering>,
+    /// Processes that wait no longer: the last member has come to their collective.
+    woken: Vec<usize>,
     /// Scopes whose members have called different collectives.
     diverged: HashSet<u64>,
     has_clocks: bool,
@@ -202,6 +104,7 @@ impl<'t> Job<'t> {
             messages: Messages::default(),
             windows: Windows::default(),
             gatherings: HashMap::new(),
+            woken: Vec::new(),
             diverged: HashSet::new(),
             has_clocks: ranks <= CLOCKED,
             is_doubtful: false,
@@ -240,11 +143,17 @@ impl<'t> Job<'t> {
                 if self.advance(at, findings)? {
                     queue.extend(waiters[at].drain(..));
                 }
-                if let Some(on) = self.missing(at)
-                    && let Some(waiters) = waiters.get_mut(on)
-                    && !waiters.contains(&at)
-                {
-                    waiters.push(at);
+                queue.extend(self.woken.drain(..));
+                match self.missing(at) {
+                    Some(On::Rank(rank)) => {
+                        if let Some(waiters) = waiters.get_mut(rank)
+                            && !waiters.contains(&at)
+                        {
+                            waiters.push(at);
+                        }
+                    }
+                    Some(On::Collective(key)) => self.wait_in(at, key),
+                    None => {}
                 }
             }
             let blocked: Vec<usize> =
@@ -316,95 +225,6 @@ impl<'t> Job<'t> {
                 self.windows.forget(&clocks);
             }
         }
-    }
-
-    /// Leaves out iterations in which nothing new happens.
-    fn skip_iterations(&mut self, findings: &Findings) {
-        let first = self.ranks.first().and_then(|rank| rank.items.loops());
-        if !self.repetition.wants(self.turns, first.as_ref()) {
-            return;
-        }
-        let now = self.snapshot(findings);
-        let Some(skips) = self.repetition.compare(self.turns, now) else { return };
-        if !self.leave_out(&skips) {
-            self.repetition.give_up(self.turns);
-            return;
-        }
-        // The loop around that loop may repeat, too.
-        let now = self.snapshot(findings);
-        if let Some(skips) = self.repetition.compare_outer(now) {
-            self.leave_out(&skips);
-        }
-    }
-
-    fn snapshot(&self, findings: &Findings) -> Snapshot {
-        Snapshot {
-            loops: self.ranks.iter().map(|rank| rank.items.loops()).collect(),
-            calls: self.ranks.iter().map(|rank| rank.calls).collect(),
-            pending: self.pending(findings),
-        }
-    }
-
-    /// Leaves out iterations, unless calls in one of the loops have outcomes that vary.
-    fn leave_out(&mut self, skips: &[Skip]) -> bool {
-        let mut can = |skip: &Skip, n, calls| {
-            let rank = self.ranks.get_mut(skip.rank);
-            rank.is_some_and(|rank| rank.items.skip_iterations(skip.level, n, calls))
-        };
-        if !skips.iter().all(|skip| can(skip, 0, 0)) {
-            return false;
-        }
-        for skip in skips {
-            can(skip, skip.iterations, skip.calls);
-        }
-        for skip in skips {
-            if let Some(rank) = self.ranks.get_mut(skip.rank) {
-                rank.calls += skip.calls;
-            }
-        }
-        true
-    }
-
-    /// A hash of everything that is pending, without what grows on all processes alike.
-    fn pending(&self, findings: &Findings) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (findings.len(), self.is_doubtful, self.gatherings.len(), self.windows.len())
-            .hash(&mut hasher);
-        self.messages.pending().hash(&mut hasher);
-        let left: usize = self.gatherings.values().map(|one| one.left + one.entries.len()).sum();
-        left.hash(&mut hasher);
-        for (at, rank) in self.ranks.iter().enumerate() {
-            rank.process.pending().hash(&mut hasher);
-            (rank.turn.is_some(), rank.released as u8, rank.open.is_some(), rank.is_over)
-                .hash(&mut hasher);
-            for (scope, (identity, of)) in rank.scopes.iter().enumerate() {
-                let first =
-                    of.members.first().and_then(|first| self.ranks.get(self.index(*first)?));
-                let there =
-                    first.and_then(|first| first.entered.get(*first.by_identity.get(identity)?));
-                let here = rank.entered.get(scope).copied().unwrap_or(0);
-                here.wrapping_sub(there.copied().unwrap_or(0)).hash(&mut hasher);
-            }
-            let mut lanes = 0u64;
-            for ((scope, to, tag), sent) in &rank.process.tracker.counts().sent {
-                let received = self.received(at, (*scope, *to, *tag)).unwrap_or(0);
-                let mut one = DefaultHasher::new();
-                (scope, to, tag, sent.wrapping_sub(received)).hash(&mut one);
-                lanes = lanes.wrapping_add(one.finish());
-            }
-            lanes.hash(&mut hasher);
-        }
-        hasher.finish()
-    }
-
-    /// How many receives have been posted for a lane of a sender.
-    fn received(&self, at: usize, (scope, to, tag): (usize, i32, i64)) -> Option<u64> {
-        let other = self.ranks.get(self.index(to)?)?;
-        let there = other.by_identity.get(&self.identity(at, scope)?)?;
-        let lane = (*there, self.ranks.get(at)?.rank, tag);
-        let counts = other.process.tracker.counts();
-        let of = |lanes: &HashMap<_, u64>| lanes.get(&lane).copied().unwrap_or(0);
-        Some(of(&counts.named) + of(&counts.matched))
     }
 
     /// What a call begins.
@@ -490,337 +310,6 @@ impl<'t> Job<'t> {
             rank.by_identity.insert(identity, rank.scopes.len());
             rank.scopes.push((identity, scope.clone()));
             rank.entered.push(0);
-        }
-    }
-
-    /// A process enters a collective.
-    fn enter(
-        &mut self,
-        at: usize,
-        (scope, nth): (usize, u64),
-        entry: &Arc<Entry>,
-        findings: &mut Findings,
-    ) {
-        let rank = &mut self.ranks[at];
-        if let Some(entered) = rank.entered.get_mut(scope) {
-            *entered = nth;
-        }
-        let Some((identity, scope)) =
-            rank.scopes.get(scope).map(|(id, scope)| (*id, scope.clone()))
-        else {
-            return;
-        };
-        rank.clock.tick(at);
-        let clock = rank.clock.clone();
-        let gathering = self.gatherings.entry((identity, nth)).or_default();
-        if !self.diverged.contains(&identity) {
-            let first = gathering.entries.first();
-            let fits =
-                first.is_none_or(|first| collectives::compare(scope.kind, first, entry, findings));
-            if fits {
-                for other in gathering.entries.iter().skip(1) {
-                    collectives::compare(scope.kind, other, entry, findings);
-                }
-            } else {
-                self.diverged.insert(identity);
-            }
-        }
-        if gathering.entries.len() < COMPARED {
-            gathering.entries.push(entry.clone());
-        }
-        if entry.is_root == Some(true) {
-            gathering.root = Some(clock.clone());
-        }
-        match &mut gathering.all {
-            Some(all) => all.join(&clock),
-            None => gathering.all = Some(clock),
-        }
-    }
-
-    /// Whether what a call waits for has happened.
-    fn is_ready(&self, at: usize, turn: &Turn) -> bool {
-        turn.ends.iter().all(|end| self.unmet(at, end).is_none())
-    }
-
-    /// The rank that the process waits for first.
-    fn missing(&self, at: usize) -> Option<usize> {
-        let turn = self.ranks[at].turn.as_ref()?;
-        turn.ends.iter().find_map(|end| self.unmet(at, end))
-    }
-
-    fn index(&self, rank: i32) -> Option<usize> {
-        usize::try_from(rank).ok().filter(|at| *at < self.ranks.len())
-    }
-
-    /// The rank that the end of an operation waits for; none if it has happened, or is not waited for.
-    fn unmet(&self, at: usize, end: &End) -> Option<usize> {
-        let me = &self.ranks[at];
-        if !end.is_awaited || me.released == Released::All {
-            return None;
-        }
-        match end.begun.op.what {
-            Operation::Send { lane: (scope, to, tag), nth } => {
-                let waits = match &end.begun.part {
-                    Part::Send(Mode::Standard, _) => {
-                        !self.options.assume_buffering && me.released == Released::Nothing
-                    }
-                    Part::Send(Mode::Synchronous, _) => true,
-                    _ => false,
-                };
-                if !waits {
-                    return None;
-                }
-                let there = self.index(to)?;
-                let other = &self.ranks[there];
-                let Some(scope) = other.by_identity.get(&self.identity(at, scope)?) else {
-                    return Some(there);
-                };
-                let lane = (*scope, me.rank, tag);
-                let counts = other.process.tracker.counts();
-                let of = |lanes: &HashMap<_, u64>| lanes.get(&lane).copied().unwrap_or(0);
-                let fits = |receive: &Receive| {
-                    receive.scope == *scope
-                        && receive.source.is_none_or(|source| source == me.rank)
-                        && receive.tag.is_none_or(|wanted| wanted == tag)
-                };
-                let open =
-                    other.process.wildcards.iter().filter(|(_, receive)| fits(receive)).count();
-                (of(&counts.named) + of(&counts.matched) + (open as u64) < nth).then_some(there)
-            }
-            Operation::Receive(receive) => {
-                let (scope, from, tag) = end.lane?;
-                let there = self.index(from)?;
-                let other = &self.ranks[there];
-                let Some(scope_there) = other.by_identity.get(&self.identity(at, scope)?) else {
-                    return Some(there);
-                };
-                let sent = other.process.tracker.counts().sent.get(&(*scope_there, me.rank, tag));
-                let matched = me.process.tracker.counts().matched.get(&(scope, from, tag));
-                // A named receive also follows those with wildcards that have taken messages of its lane.
-                let taken = receive.nth + matched.copied().unwrap_or(0);
-                (sent.copied().unwrap_or(0) < taken).then_some(there)
-            }
-            Operation::Collective { scope, nth, .. } => {
-                if me.released >= Released::Collectives {
-                    return None;
-                }
-                let (identity, scope) = me.scopes.get(scope)?;
-                let has_come = |rank: &i32| {
-                    let Some(there) = self.index(*rank) else { return true };
-                    let other = &self.ranks[there];
-                    let entered =
-                        other.by_identity.get(identity).and_then(|scope| other.entered.get(*scope));
-                    entered.is_some_and(|entered| *entered >= nth)
-                };
-                scope.members.iter().find(|rank| !has_come(rank)).and_then(|rank| self.index(*rank))
-            }
-        }
-    }
-
-    /// A process passes a call.
-    fn pass(&mut self, at: usize, turn: Turn) {
-        let me = self.ranks[at].rank;
-        for end in &turn.ends {
-            match end.begun.op.what {
-                Operation::Send { .. } => {}
-                Operation::Receive(_) => {
-                    let step = self.ranks[at].clock.tick(at);
-                    match self.messages.complete(me, end.begun.op.id, step) {
-                        Some(clock) => self.ranks[at].clock.join(&clock),
-                        // What this process knows now is not known.
-                        None => self.is_doubtful = true,
-                    }
-                }
-                Operation::Collective { scope, nth, .. } => {
-                    let Some(scope) = self.ranks[at].scopes.get(scope) else { continue };
-                    let (key, members) = ((scope.0, nth), scope.1.members.len());
-                    self.leave(at, key, members, &end.begun);
-                }
-            }
-        }
-    }
-
-    fn leave(&mut self, at: usize, key: (u64, u64), members: usize, begun: &Begun) {
-        let Some(gathering) = self.gatherings.get_mut(&key) else { return };
-        let Part::Collective(entry) = &begun.part else { return };
-        let learns_all = match entry.function.op() {
-            semantics::Op::Collective(kind) => match (kind.pattern(), kind.root()) {
-                (Pattern::OneToAll, _) | (_, Some(Root::Source)) => false,
-                (Pattern::AllToOne, _) => entry.is_root != Some(false),
-                _ => true,
-            },
-            semantics::Op::Free(semantics::Object::Comm) => false,
-            _ => true,
-        };
-        let is_from_root = matches!(
-            entry.function.op(),
-            semantics::Op::Collective(
-                Collective::Bcast | Collective::Scatter | Collective::Scatterv
-            )
-        );
-        let learned = match (learns_all, is_from_root) {
-            (true, _) => gathering.all.clone(),
-            (false, true) => gathering.root.clone().or(gathering.all.clone()),
-            (false, false) => None,
-        };
-        if let Some(clock) = learned {
-            self.ranks[at].clock.join(&clock);
-        }
-        gathering.left += 1;
-        if gathering.left >= members {
-            self.gatherings.remove(&key);
-        }
-    }
-
-    /// No process can go on: reports why, and lets some pass.
-    fn release(&mut self, blocked: &[usize], findings: &mut Findings) {
-        let sites =
-            |at: &usize| self.ranks[*at].turn.as_ref().and_then(|turn| turn.place.site.clone());
-        let mut key: Vec<Option<Arc<str>>> = blocked.iter().map(sites).collect();
-        key.sort();
-        key.dedup();
-        let is_new = self.reported.insert(key);
-        let waits_in_send = |at: &usize| {
-            let rank = &self.ranks[*at];
-            let unmet = |end: &End| {
-                matches!(end.begun.part, Part::Send(Mode::Standard, _))
-                    && self.unmet(*at, end).is_some()
-            };
-            rank.turn.as_ref().is_some_and(|turn| turn.ends.iter().any(unmet))
-        };
-        let waits_in_collective = |at: &usize| {
-            let rank = &self.ranks[*at];
-            let unmet = |end: &End| {
-                matches!(end.begun.part, Part::Collective(_)) && self.unmet(*at, end).is_some()
-            };
-            rank.turn.as_ref().is_some_and(|turn| turn.ends.iter().any(unmet))
-        };
-        let sending: Vec<usize> = blocked.iter().copied().filter(waits_in_send).collect();
-        let gathering: Vec<usize> = blocked.iter().copied().filter(waits_in_collective).collect();
-        let (level, which) = match (sending.is_empty(), gathering.is_empty()) {
-            (false, _) => (Released::Sends, sending),
-            (true, false) => (Released::Collectives, gathering),
-            (true, true) => (Released::All, blocked.to_vec()),
-        };
-        if is_new && level != Released::All && !self.is_doubtful && !findings.is_fatal() {
-            let waiting = self.waiting();
-            let graph = stuck::graph(self.states(), &waiting);
-            let returned =
-                |rank: &i32| waiting.get(rank).is_some_and(|waiting| waiting.has_returned);
-            let diverged = findings.has(Class::CollectiveOrder) || findings.has(Class::RmaEpoch);
-            if graph.stuck.iter().any(returned) && !(diverged && level == Released::Collectives) {
-                stuck::report(&graph, &waiting, false, findings);
-            }
-        }
-        if level == Released::All {
-            self.is_doubtful = true;
-        }
-        for at in which {
-            let released = &mut self.ranks[at].released;
-            *released = (*released).max(level);
-        }
-    }
-
-    /// What each process waits for now.
-    fn waiting(&self) -> BTreeMap<i32, Waiting> {
-        let mut all = BTreeMap::new();
-        for (at, rank) in self.ranks.iter().enumerate() {
-            if let Some(turn) = &rank.turn {
-                if turn.may_differ {
-                    continue;
-                }
-                let need = |end: &End| {
-                    self.unmet(at, end)?;
-                    let what = match end.begun.op.what {
-                        Operation::Collective { scope, nth, .. } => {
-                            Operation::Collective { scope, nth, root: None }
-                        }
-                        what => what,
-                    };
-                    Some((Need::Operation(what), end.begun.place.clone()))
-                };
-                let needs = turn.ends.iter().filter_map(need).collect();
-                let (place, until) = (turn.place.clone(), Until::All);
-                all.insert(rank.rank, Waiting { place, has_returned: true, needs, until });
-            } else if let Some(turn) = &rank.open
-                && let Some(open) = &turn.open
-            {
-                let (place, needs, until) = (turn.place.clone(), open.needs.clone(), open.until);
-                all.insert(rank.rank, Waiting { place, has_returned: false, needs, until });
-            }
-        }
-        all
-    }
-
-    /// What each process has done, for the wait-for graph.
-    fn states(&self) -> Vec<RankWaitState> {
-        let state = |rank: &Rank<'_>| {
-            let counts = rank.process.tracker.counts().clone();
-            let scopes = rank.scopes.iter().zip(&rank.entered);
-            RankWaitState {
-                life: match rank.is_over && rank.process.is_finalized {
-                    true => Life::Finished,
-                    // A process that was killed might have gone on.
-                    false => Life::Here,
-                },
-                scopes: scopes.map(|((_, scope), entered)| (scope.clone(), *entered)).collect(),
-                sent: counts.sent,
-                named: counts.named,
-                matched: counts.matched,
-                open: rank.process.wildcards.iter().map(|(_, receive)| *receive).collect(),
-                ..RankWaitState::new(rank.rank)
-            }
-        };
-        self.ranks.iter().map(state).collect()
-    }
-
-    /// All processes have ended, or are in calls that never returned.
-    fn finish(&mut self, findings: &mut Findings) {
-        if findings.is_fatal() || self.ranks.iter().any(|rank| rank.process.has_errors) {
-            return;
-        }
-        let waiting = self.waiting();
-        if !waiting.is_empty() {
-            let graph = stuck::graph(self.states(), &waiting);
-            if !graph.stuck.is_empty() {
-                stuck::report(&graph, &waiting, true, findings);
-            }
-        }
-        if self.is_doubtful {
-            return;
-        }
-        let has_ended =
-            |rank: i32| self.index(rank).is_some_and(|at| self.ranks[at].process.is_finalized);
-        self.messages.finish(has_ended, findings);
-        if self.has_clocks {
-            let mut inboxes: Vec<_> = self.messages.received.iter().collect();
-            inboxes.sort_by_key(|(inbox, _)| **inbox);
-            for (inbox, received) in inboxes {
-                if self.messages.is_settled(*inbox) {
-                    races(received, findings);
-                }
-            }
-        }
-        self.ends(findings);
-    }
-
-    /// Processes that ended without `MPI_Finalize`, though others did call it.
-    fn ends(&self, findings: &mut Findings) {
-        let some_finalized = self.ranks.iter().any(|rank| rank.process.is_finalized);
-        let none_in_a_call = self.ranks.iter().all(|rank| rank.open.is_none());
-        for rank in &self.ranks {
-            let left = matches!(rank.ended, Ended::Unfinalized) && !rank.process.is_finalized;
-            if left && some_finalized && none_in_a_call && !rank.scopes.is_empty() {
-                let place = Place {
-                    rank: rank.rank,
-                    thread: 0,
-                    number: 0,
-                    function: "MPI_Init".into(),
-                    site: None,
-                };
-                let message = "A rank ends without MPI_Finalize, which other ranks call.";
-                findings.add(Class::MissingFinalize, message, vec![place]);
-            }
         }
     }
 }

@@ -46,7 +46,12 @@ mod rma;
 mod stuck;
 #[cfg(test)]
 mod tests;
+mod threads;
+pub mod turn;
 mod typemap;
+mod whole;
+mod wildcards;
 
 pub use finding::{Class, Finding, Place, Severity};
-pub use job::{Options, check};
+pub use job::Options;
+pub use whole::check;

@@ -2,10 +2,12 @@
 
 use crate::finding::{Class, Findings, Place};
 use crate::typemap::Types;
+use refrain_bytes::table::Map;
 use refrain_mpi::interface::{Direction, Function};
 use refrain_mpi::semantics::{Amount, Blocks, Buffer};
 use refrain_reader::datatypes::counts;
 use refrain_reader::{Call, Value};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Bytes of a segment.
@@ -135,7 +137,6 @@ pub enum Owner {
 
 #[derive(Debug)]
 struct Flight {
-    owner: Owner,
     range: Range,
     writes: bool,
     place: Arc<Place>,
@@ -147,7 +148,11 @@ const COMPARED: usize = 1024;
 /// The memory of a process that is in flight.
 #[derive(Debug, Default)]
 pub struct InFlight {
-    all: Vec<Flight>,
+    /// In the order in which the operations began.
+    all: BTreeMap<u64, Flight>,
+    requests: Map<u64, Vec<u64>>,
+    windows: BTreeMap<(u64, i64), Vec<u64>>,
+    begun: u64,
 }
 
 impl InFlight {
@@ -157,7 +162,7 @@ impl InFlight {
             let meets = |flight: &&Flight| {
                 (flight.writes || used.writes) && flight.range.meets(&used.range)
             };
-            if let Some(flight) = self.all.iter().rev().take(COMPARED).find(meets) {
+            if let Some(flight) = self.all.values().rev().take(COMPARED).find(meets) {
                 let (now, then) = (verb(used.writes), verb(flight.writes));
                 let message = format!(
                     "{} {now} memory that {} still {then}: that operation is not complete.",
@@ -185,15 +190,21 @@ impl InFlight {
         }
     }
 
-    /// Adds memory that is in flight until [`InFlight::done`].
+    /// Adds memory that is in flight until its owner is done.
     pub fn add(&mut self, owner: Owner, uses: &[Use], place: &Arc<Place>) {
-        let flights = uses.iter().map(|u| Flight {
-            owner,
-            range: u.range,
-            writes: u.writes,
-            place: place.clone(),
-        });
-        self.all.extend(flights);
+        if uses.is_empty() {
+            return;
+        }
+        let of_owner = match owner {
+            Owner::Request(request) => self.requests.entry(request).or_default(),
+            Owner::Window(window, target) => self.windows.entry((window, target)).or_default(),
+        };
+        for used in uses {
+            of_owner.push(self.begun);
+            let flight = Flight { range: used.range, writes: used.writes, place: place.clone() };
+            self.all.insert(self.begun, flight);
+            self.begun += 1;
+        }
     }
 
     /// How many ranges are in flight.
@@ -201,9 +212,23 @@ impl InFlight {
         self.all.len()
     }
 
-    /// The operations of these owners are complete.
-    pub fn done(&mut self, is_done: impl Fn(Owner) -> bool) {
-        self.all.retain(|flight| !is_done(flight.owner));
+    /// A request is complete.
+    pub fn request_done(&mut self, request: u64) {
+        for number in self.requests.remove(&request).unwrap_or_default() {
+            self.all.remove(&number);
+        }
+    }
+
+    /// The accesses to a window are complete: those to one rank, or all.
+    pub fn window_done(&mut self, window: u64, target: Option<i64>) {
+        let ranks = target.map_or(i64::MIN..=i64::MAX, |target| target..=target);
+        let of_window = (window, *ranks.start())..=(window, *ranks.end());
+        let done: Vec<_> = self.windows.range(of_window).map(|(owner, _)| *owner).collect();
+        for owner in done {
+            for number in self.windows.remove(&owner).unwrap_or_default() {
+                self.all.remove(&number);
+            }
+        }
     }
 }
 
@@ -219,8 +244,8 @@ mod tests {
         Range { segment: (0, segment), start, end }
     }
 
-    fn place(function: &str) -> Arc<Place> {
-        Arc::new(Place { rank: 0, thread: 0, number: 0, function: function.into(), site: None })
+    fn place(function: &'static str) -> Arc<Place> {
+        Arc::new(Place { rank: 0, thread: 0, number: 0, function, site: None })
     }
 
     fn found(then: Use, now: Use) -> bool {
@@ -245,7 +270,7 @@ mod tests {
         let (mut flights, mut findings) = (InFlight::default(), Findings::default());
         let used = Use { range: range(1, 0, 8), writes: true, buffer: 0 };
         flights.add(Owner::Request(1), &[used], &place("MPI_Irecv"));
-        flights.done(|owner| owner == Owner::Request(1));
+        flights.request_done(1);
         flights.check(&[used], &place("MPI_Recv"), &mut findings);
         assert!(findings.is_empty());
     }

@@ -8,7 +8,8 @@ use crate::clock::Clock;
 use crate::finding::{Class, Findings, Place};
 use crate::races::{Received, Spec};
 use crate::typemap::{Elements, Fit};
-use std::collections::{HashMap, HashSet, VecDeque};
+use refrain_bytes::table::{Map, Set};
+use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -67,15 +68,15 @@ struct Arrived {
 /// The messages of a job.
 #[derive(Debug, Default)]
 pub struct Messages {
-    lanes: HashMap<Lane, Ends>,
+    lanes: Map<Lane, Ends>,
     /// Receives in the order in which they were posted, the first of an unknown lane.
-    queues: HashMap<Inbox, VecDeque<Posted>>,
+    queues: Map<Inbox, VecDeque<Posted>>,
     /// Inboxes with receives whose outcome is not known.
-    unknown: HashSet<Inbox>,
+    unknown: Set<Inbox>,
     /// What the senders of messages knew that receives have got and not completed, by receiver and operation.
-    arrived: HashMap<(i32, u64), Arrived>,
+    arrived: Map<(i32, u64), Arrived>,
     /// Receives of inboxes with wildcards, for races.
-    pub received: HashMap<Inbox, Vec<Received>>,
+    pub received: Map<Inbox, Vec<Received>>,
 }
 
 /// So many receives of an inbox are compared for races.
@@ -110,7 +111,10 @@ impl Messages {
     pub fn resolve(&mut self, lane: Lane, id: u64, findings: &mut Findings) {
         let inbox = (lane.scope, lane.to);
         let queue = self.queues.entry(inbox).or_default();
-        if let Some(posted) = queue.iter_mut().find(|posted| posted.id == id) {
+        // Numbers grow in the order in which receives are posted.
+        if let Ok(at) = queue.binary_search_by_key(&id, |posted| posted.id)
+            && let Some(posted) = queue.get_mut(at)
+        {
             posted.lane = Some(lane);
         }
         self.settle(inbox, findings);

@@ -1,9 +1,10 @@
 //! Objects that a program creates and should free.
 
 use crate::finding::{Class, Findings, Place};
+use refrain_bytes::table::Map;
 use refrain_mpi::interface::Function;
 use refrain_reader::{Call, Value};
-use std::collections::HashMap;
+
 use std::sync::Arc;
 
 /// Kinds of handles that are followed, with what to call them and how they are freed.
@@ -27,7 +28,7 @@ struct Live {
 /// The objects of a process.
 #[derive(Debug, Default)]
 pub struct Objects {
-    live: HashMap<(&'static str, u64), Live>,
+    live: Map<(&'static str, u64), Live>,
 }
 
 /// The handles in a value.

@@ -1,107 +1,24 @@
 //! The calls of one process: what is wrong with each by itself, and what other processes need to know of it.
 
-use crate::arguments::{Scope, wrong};
+mod windows;
+
+use self::windows::OwnWindow;
+use crate::arguments::{Checked, Scope, communicates, wrong};
 use crate::collectives::Entry;
-use crate::epochs::Window;
 use crate::finding::{Class, Findings, Place};
-use crate::memory::{Caller, InFlight, Owner, Range, Use, uses};
+use crate::memory::{Caller, InFlight, Owner, Use, uses};
 use crate::objects::Objects;
 use crate::requests::Requests;
-use crate::rma::{Access, At, Kind as AccessKind, Shape};
-use crate::typemap::{Elements, Types};
-use refrain_analysis::matching::{Blocked, Lane, Op, Operation, Receive, Step, Tracker};
+use crate::turn::{Begun, End, Part, Turn};
+use crate::typemap::Types;
+use crate::wildcards::Wildcards;
+use refrain_analysis::matching::{Operation, Step, Tracker};
+use refrain_bytes::table::{Map, Set};
 use refrain_mpi::interface::Function;
-use refrain_mpi::semantics::{self, Argument, Choice, Mode, Object, Rma, Sync, polls};
+use refrain_mpi::semantics::{self, Access, Argument, Choice, Mode, Object, polls};
 use refrain_reader::{Call, Item, Note, Peer, Value};
-use std::collections::{HashMap, HashSet};
+use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// The part of an operation that one process has.
-#[derive(Clone, Debug)]
-pub enum Part {
-    /// A message is sent.
-    Send(Mode, Option<Elements>),
-    /// A message is received.
-    Receive(Option<Elements>),
-    /// A collective.
-    Collective(Arc<Entry>),
-}
-
-/// An operation that begins.
-#[derive(Clone, Debug)]
-pub struct Begun {
-    /// The operation.
-    pub op: Op,
-    /// The call that begins it.
-    pub place: Arc<Place>,
-    /// What is sent or received.
-    pub part: Part,
-}
-
-/// An operation that ends in a call.
-#[derive(Clone, Debug)]
-pub struct End {
-    /// How it began.
-    pub begun: Arc<Begun>,
-    /// The lane of the message that a receive matched.
-    pub lane: Option<Lane>,
-    /// Whether the call returns only once it is complete.
-    pub is_awaited: bool,
-}
-
-/// What a call means for other processes.
-#[derive(Debug)]
-pub struct Turn {
-    /// The call.
-    pub place: Arc<Place>,
-    /// Operations that begin.
-    pub begun: Vec<Arc<Begun>>,
-    /// Operations that end.
-    pub ends: Vec<End>,
-    /// Operations whose outcome is not known.
-    pub lost: Vec<Op>,
-    /// Whether another run may complete other operations here, and go on differently.
-    pub may_differ: bool,
-    /// What a call that has not returned waits for.
-    pub open: Option<Blocked<Arc<Place>>>,
-    /// Accesses to windows.
-    pub accesses: Vec<Access>,
-    /// Windows whose earlier accesses by this process, or to a rank, are complete: identity and target.
-    pub synchronized: Vec<(u64, Option<i32>)>,
-    /// Whether communicators, windows or files may be new.
-    pub has_new_scopes: bool,
-    /// A window whose accesses are put in order by other means than those that are followed.
-    pub unordered: Option<Unordered>,
-    /// A window that this process makes: identity, and what it gives to it.
-    pub window: Option<(u64, Shape)>,
-}
-
-/// Windows whose conflicts are not looked for.
-#[derive(Clone, Copy, Debug)]
-pub enum Unordered {
-    /// This one: `MPI_Win_post` and `MPI_Win_start` order accesses between some of its ranks.
-    One(u64),
-    /// All: atomic operations may protect the memory of any.
-    All,
-}
-
-impl Turn {
-    fn new(place: Arc<Place>) -> Turn {
-        Turn {
-            place,
-            begun: Vec::new(),
-            ends: Vec::new(),
-            lost: Vec::new(),
-            may_differ: false,
-            open: None,
-            accesses: Vec::new(),
-            synchronized: Vec::new(),
-            has_new_scopes: false,
-            unordered: None,
-            window: None,
-        }
-    }
-}
 
 /// A communicator.
 #[derive(Clone, Debug)]
@@ -119,16 +36,6 @@ impl Comm {
     }
 }
 
-/// A window, as this process knows it.
-#[derive(Debug)]
-struct OwnWindow {
-    epochs: Window,
-    identity: u64,
-    members: Arc<[i32]>,
-    /// Its own memory in the window.
-    memory: Option<Range>,
-}
-
 /// What each start of a persistent request uses and begins, and the call that made it.
 type Template = (Vec<Use>, Vec<Part>, Arc<Place>);
 
@@ -141,26 +48,30 @@ pub struct Process {
     /// Whether several threads make calls: the order of their calls is then not known.
     is_threaded: bool,
     /// `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
-    predefined: [Comm; 2],
-    comms: HashMap<u64, Comm>,
-    cartesian: HashSet<u64>,
+    predefined: [Arc<Comm>; 2],
+    comms: Map<u64, Arc<Comm>>,
+    cartesian: Set<u64>,
+    checked: Checked,
     types: Types,
     objects: Objects,
     requests: Requests,
     /// The buffers of persistent requests.
-    templates: HashMap<u64, Template>,
+    templates: Map<u64, Template>,
     in_flight: InFlight,
-    windows: HashMap<u64, OwnWindow>,
-    names: HashMap<String, Arc<str>>,
+    windows: Map<u64, OwnWindow>,
     /// Operations that have begun and not ended, by number.
-    live: HashMap<u64, Arc<Begun>>,
+    live: Map<u64, Arc<Begun>>,
     /// Receives with a wildcard that have not matched.
-    pub wildcards: Vec<(u64, Receive)>,
+    pub wildcards: Wildcards,
     /// Whether it has called `MPI_Finalize`.
     pub is_finalized: bool,
     /// Whether a call that communicates has returned an error.
     pub has_errors: bool,
     scopes: usize,
+    /// Communicators, windows and files with error handlers of the program.
+    own_handlers: Set<u64>,
+    /// The calls around the current one.
+    outer: Vec<(&'static Function, Arc<Place>)>,
 }
 
 impl Process {
@@ -171,23 +82,25 @@ impl Process {
             tracker: Tracker::new(rank, ranks),
             is_threaded,
             predefined: [
-                Comm::new((0..ranks as i32).collect(), Arc::from([]), rank),
-                Comm::new(Arc::from([rank]), Arc::from([]), rank),
+                Arc::new(Comm::new((0..ranks as i32).collect(), Arc::from([]), rank)),
+                Arc::new(Comm::new(Arc::from([rank]), Arc::from([]), rank)),
             ],
-            comms: HashMap::new(),
-            cartesian: HashSet::new(),
+            comms: Map::default(),
+            cartesian: Set::default(),
+            checked: Checked::default(),
             types: Types::default(),
             objects: Objects::default(),
             requests: Requests::default(),
-            templates: HashMap::new(),
+            templates: Map::default(),
             in_flight: InFlight::default(),
-            windows: HashMap::new(),
-            names: HashMap::new(),
-            live: HashMap::new(),
-            wildcards: Vec::new(),
+            windows: Map::default(),
+            live: Map::default(),
+            wildcards: Wildcards::default(),
             is_finalized: false,
             has_errors: false,
             scopes: 0,
+            own_handlers: Set::default(),
+            outer: Vec::new(),
         }
     }
 
@@ -223,7 +136,7 @@ impl Process {
             self.in_flight.len(),
             self.windows.len(),
             self.live.len(),
-            self.wildcards.len(),
+            self.wildcards.open(),
         ]
     }
 
@@ -231,31 +144,25 @@ impl Process {
         self.tracker.note(note);
         if let Some(members) = note.members() {
             let comm = Comm::new(members.local.into(), members.remote.into(), self.rank);
-            self.comms.insert(members.comm, comm);
+            self.comms.insert(members.comm, Arc::new(comm));
         }
     }
 
     /// The communicator of a handle.
-    fn comm(&self, call: &Call, handle: u64) -> Option<Comm> {
-        match call.handle_name("comm", handle) {
-            Some("MPI_COMM_WORLD") => self.predefined.first().cloned(),
-            Some("MPI_COMM_SELF") => self.predefined.last().cloned(),
-            Some(_) => None,
-            None => self.comms.get(&handle).cloned(),
+    fn comm(&self, call: &Call, handle: u64) -> Option<Arc<Comm>> {
+        match self.comms.get(&handle) {
+            Some(known) => Some(known.clone()),
+            None => match call.handle_name("comm", handle)? {
+                "MPI_COMM_WORLD" => self.predefined.first().cloned(),
+                "MPI_COMM_SELF" => self.predefined.last().cloned(),
+                _ => None,
+            },
         }
     }
 
-    fn place(&mut self, thread: u32, call: &Call) -> Arc<Place> {
-        let function = match self.names.get(call.name()) {
-            Some(name) => name.clone(),
-            None => {
-                let name: Arc<str> = call.name().into();
-                self.names.insert(call.name().to_owned(), name.clone());
-                name
-            }
-        };
-        let (rank, number, site) = (self.rank, call.number(), call.site().cloned());
-        Arc::new(Place { rank, thread, number, function, site })
+    fn place(&self, thread: u32, call: &Call, function: &'static Function) -> Arc<Place> {
+        let (number, site) = (call.number(), call.site().cloned());
+        Arc::new(Place { rank: self.rank, thread, number, function: &function.name, site })
     }
 
     fn call(&mut self, thread: u32, call: &Call, findings: &mut Findings) -> Option<Turn> {
@@ -263,15 +170,16 @@ impl Process {
         if polls(function.op(), function.form()) && call.is_failed_poll() {
             return None;
         }
-        let place = self.place(thread, call);
+        let place = self.place(thread, call, function);
         let mut turn = Turn::new(place.clone());
         let arguments = call.arguments();
         let comm = arguments.handle(Argument::Comm).and_then(|handle| self.comm(call, handle));
         let index = comm.as_ref().and_then(|comm| comm.index);
-        let scope = self.scope(call, function, comm.as_ref(), index);
-        // A call that failed and returned was asked for by programs that handle errors.
-        if call.error().is_none() {
-            let wrong = wrong(call, function, &mut self.types, scope);
+        let scope = self.scope(call, function, comm.as_deref(), index);
+        // Programs may ask for errors, and handle them: where an error is returned, or a handler of their own is called,
+        // which may return as if nothing had happened, or leave the call by an exception.
+        if call.error().is_none() && self.own_handlers.is_empty() {
+            let wrong = wrong(call, function, &mut self.checked, &mut self.types, scope);
             if !wrong.is_empty() && !call.returned() {
                 findings.note_fatal(self.rank);
             }
@@ -279,6 +187,7 @@ impl Process {
                 findings.add(class, message, vec![(*place).clone()]);
             }
         }
+        self.callbacks(call, function, &place, findings);
         if call.error().is_some() {
             // What the operations have done is not known.
             self.has_errors |=
@@ -309,6 +218,31 @@ impl Process {
             self.is_finalized = call.returned() || self.is_finalized;
         }
         Some(turn)
+    }
+
+    /// A call inside of another: reduction operations must not communicate (MPI 4.1 §6.9.5).
+    fn callbacks(
+        &mut self,
+        call: &Call,
+        function: &'static Function,
+        place: &Arc<Place>,
+        findings: &mut Findings,
+    ) {
+        self.outer.truncate(call.depth() as usize);
+        if let Some((outer, at)) = self.outer.last()
+            && matches!(outer.op(), semantics::Op::Collective(kind) if kind.reduces())
+            && communicates(function)
+            && !matches!(function.op(), semantics::Op::Pack | semantics::Op::Unpack)
+        {
+            let message = format!(
+                "{} is called by a reduction operation inside of {}: it must not communicate.",
+                place.function, at.function
+            );
+            findings.add(Class::Callback, message, vec![(**place).clone(), (**at).clone()]);
+        }
+        if !self.is_threaded && self.outer.len() == call.depth() as usize {
+            self.outer.push((function, place.clone()));
+        }
     }
 
     fn scope(
@@ -392,13 +326,10 @@ impl Process {
         turn: &mut Turn,
     ) {
         let progress = self.tracker.call(call, 1, &|_| place.clone());
-        let mut parts_of_starts = Vec::new();
+        let mut parts_of_starts = VecDeque::new();
         if call.returned() {
             let change = self.requests.observe(call, function, place);
-            self.in_flight.done(|owner| match owner {
-                Owner::Request(request) => change.ended.contains(&request),
-                Owner::Window(..) => false,
-            });
+            change.ended.iter().for_each(|request| self.in_flight.request_done(*request));
             if let Some(request) = change.made {
                 match change.is_persistent {
                     true => {
@@ -415,7 +346,7 @@ impl Process {
             }
         }
         let of_call = parts.into_iter().map(|part| (part, place.clone()));
-        let mut available: Vec<(Part, Arc<Place>)> = match function.op() {
+        let mut available: VecDeque<(Part, Arc<Place>)> = match function.op() {
             semantics::Op::Start => parts_of_starts,
             _ => of_call.collect(),
         };
@@ -435,8 +366,8 @@ impl Process {
                         )
                     };
                     let at = available.iter().position(fits);
-                    let (part, place) = match (at, op.what) {
-                        (Some(at), _) => available.remove(at),
+                    let (part, place) = match (at.and_then(|at| available.remove(at)), op.what) {
+                        (Some(found), _) => found,
                         (None, Operation::Send { .. }) => {
                             (Part::Send(Mode::Standard, None), place.clone())
                         }
@@ -447,13 +378,13 @@ impl Process {
                     if let Operation::Receive(receive) = op.what
                         && receive.lane().is_none()
                     {
-                        self.wildcards.push((op.id, receive));
+                        self.wildcards.add(op.id, receive);
                     }
                     self.live.insert(op.id, begun.clone());
                     turn.begun.push(begun);
                 }
                 Step::Matched(op, lane) => {
-                    self.wildcards.retain(|(id, _)| *id != op.id);
+                    self.wildcards.remove(op.id);
                     if let Some(begun) = self.live.remove(&op.id) {
                         turn.ends.push(End { begun, lane: Some(lane), is_awaited: true });
                     }
@@ -471,7 +402,10 @@ impl Process {
                     }
                 }
                 Step::Unknown(op) | Step::Doubtful(op) | Step::Cancelled(op) => {
-                    self.wildcards.retain(|(id, _)| *id != op.id);
+                    match step {
+                        Step::Cancelled(_) => self.wildcards.remove(op.id),
+                        _ => self.wildcards.lose(op.id),
+                    }
                     self.live.remove(&op.id);
                     turn.lost.push(op);
                 }
@@ -495,6 +429,18 @@ impl Process {
             | semantics::Op::Free(Object::Datatype)
             | semantics::Op::Change(Object::Datatype)
             | semantics::Op::Query(Object::Datatype) => self.types.observe(call),
+            semantics::Op::Errhandler(Access::Set) => {
+                let arguments = call.arguments();
+                let on = [Argument::Comm, Argument::Window, Argument::File];
+                let on = on.into_iter().find_map(|on| arguments.handle(on));
+                let is_own = matches!(call.input("errhandler"), Some(Value::Word(handler))
+                    if call.handle_name("errhandler", *handler).is_none());
+                match (on, is_own) {
+                    (Some(on), true) => drop(self.own_handlers.insert(on)),
+                    (Some(on), false) => drop(self.own_handlers.remove(&on)),
+                    (None, _) => {}
+                }
+            }
             semantics::Op::Make(Object::Comm) => {
                 let arguments = call.arguments();
                 let Some(new) = arguments.output_handle(Argument::NewComm) else { return };
@@ -510,193 +456,6 @@ impl Process {
             _ => {}
         }
     }
-
-    /// Follows windows: epochs, accesses, and memory of windows that other calls use.
-    fn windows_of(
-        &mut self,
-        call: &Call,
-        function: &Function,
-        place: &Arc<Place>,
-        used: &[Use],
-        turn: &mut Turn,
-        findings: &mut Findings,
-    ) {
-        let arguments = call.arguments();
-        let handle = arguments.handle(Argument::Window);
-        match function.op() {
-            semantics::Op::Rma(kind) => {
-                let Some(handle) = handle else { return };
-                self.access(call, kind, handle, place, used, turn, findings);
-            }
-            semantics::Op::Sync(sync) => {
-                let Some(handle) = handle else { return };
-                let Some(window) = self.windows.get_mut(&handle) else { return };
-                window.epochs.synchronize(call, sync, place, findings);
-                if matches!(sync, Sync::Start | Sync::Post) {
-                    turn.unordered = Some(Unordered::One(window.identity));
-                }
-                let target = arguments.int(Argument::Target);
-                let one = matches!(sync, Sync::Unlock | Sync::Flush | Sync::FlushLocal);
-                let none = matches!(
-                    sync,
-                    Sync::Lock
-                        | Sync::LockAll
-                        | Sync::Start
-                        | Sync::Post
-                        | Sync::Memory
-                        | Sync::Wait
-                );
-                if none {
-                    return;
-                }
-                let target = target.filter(|_| one);
-                self.in_flight.done(|owner| match owner {
-                    Owner::Window(of, to) => {
-                        of == handle && target.is_none_or(|target| target == to)
-                    }
-                    Owner::Request(_) => false,
-                });
-                if !matches!(sync, Sync::FlushLocal | Sync::FlushLocalAll) {
-                    let world =
-                        |target: i64| window.members.get(usize::try_from(target).ok()?).copied();
-                    turn.synchronized.push((window.identity, target.and_then(world)));
-                }
-            }
-            semantics::Op::Free(Object::Window) => {
-                if let Some(window) = handle.and_then(|handle| self.windows.get(&handle)) {
-                    window.epochs.free(place, findings);
-                }
-                if let Some(handle) = handle.filter(|_| call.returned()) {
-                    if let Some(window) = self.windows.remove(&handle) {
-                        turn.synchronized.push((window.identity, None));
-                    }
-                    self.in_flight
-                        .done(|owner| matches!(owner, Owner::Window(of, _) if of == handle));
-                }
-            }
-            _ => self.own_windows(used, turn, false),
-        }
-    }
-
-    /// Accesses to the process's own memory in windows by its other calls.
-    fn own_windows(&self, used: &[Use], turn: &mut Turn, until_sync: bool) {
-        for window in self.windows.values() {
-            let own = window.members.iter().position(|rank| *rank == self.rank);
-            let is_locked = own.is_some_and(|own| window.epochs.is_locked(own as i64));
-            let Some(memory) = window.memory.filter(|_| !is_locked) else { continue };
-            for part in used.iter().filter(|part| part.range.meets(&memory)) {
-                let kind = if part.writes { AccessKind::Store } else { AccessKind::Load };
-                let at = At::Bytes(part.range.start - memory.start, part.range.end - memory.start);
-                turn.accesses.push(Access {
-                    window: window.identity,
-                    target: self.rank,
-                    at,
-                    kind,
-                    place: turn.place.clone(),
-                    is_exclusive: false,
-                    ends_at_once: !until_sync,
-                });
-            }
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "all parts of one call")]
-    fn access(
-        &mut self,
-        call: &Call,
-        kind: Rma,
-        handle: u64,
-        place: &Arc<Place>,
-        used: &[Use],
-        turn: &mut Turn,
-        findings: &mut Findings,
-    ) {
-        let int = |name: &str| match call.input(name) {
-            Some(Value::Int(n)) => Some(*n),
-            _ => None,
-        };
-        let Some(target) = call.arguments().int(Argument::Target).filter(|target| *target >= 0)
-        else {
-            return;
-        };
-        let Some(window) = self.windows.get_mut(&handle) else { return };
-        window.epochs.access(target, place, findings);
-        let is_exclusive = window.epochs.is_exclusive(target);
-        let identity = window.identity;
-        let world =
-            usize::try_from(target).ok().and_then(|target| window.members.get(target)).copied();
-        // The buffers of accesses with requests are in flight until these are complete.
-        if call.mpi().is_some_and(|function| function.form() != semantics::Form::Nonblocking) {
-            self.in_flight.add(Owner::Window(handle, target), used, place);
-        }
-        if matches!(kind, Rma::FetchAndOp | Rma::CompareAndSwap) {
-            turn.unordered = Some(Unordered::All);
-        }
-        self.own_windows(used, turn, true);
-        let datatype =
-            ["target_datatype", "datatype"].into_iter().find_map(|name| match call.input(name) {
-                Some(Value::Word(handle)) => Some(*handle),
-                _ => None,
-            });
-        let bytes = datatype.and_then(|datatype| {
-            let (datatype, _) = self.types.get(call, datatype)?;
-            let extent = datatype.extent.filter(|_| datatype.is_dense)?;
-            int("target_count").unwrap_or(1).checked_mul(extent)
-        });
-        let op = match call.input("op") {
-            Some(Value::Word(op)) => call.handle_name("op", *op),
-            _ => None,
-        };
-        let kind = match kind {
-            Rma::Put => AccessKind::Put,
-            Rma::Get => AccessKind::Get,
-            // Compare-and-swap is atomic with respect to the others.
-            _ => AccessKind::Accumulate(op.map(Into::into)),
-        };
-        if let (Some(world), Some(bytes), Some(at)) = (world, bytes, int("target_disp"))
-            && bytes > 0
-        {
-            turn.accesses.push(Access {
-                window: identity,
-                target: world,
-                at: At::Units(at, bytes),
-                kind,
-                place: place.clone(),
-                is_exclusive,
-                ends_at_once: false,
-            });
-        }
-    }
-
-    /// A window that a call has made; its scope is the last one.
-    fn new_window(&mut self, call: &Call, turn: &mut Turn) {
-        let Some(function) = call.mpi() else { return };
-        if function.op() != semantics::Op::Make(Object::Window)
-            || !call.returned()
-            || call.error().is_some()
-        {
-            return;
-        }
-        let arguments = call.arguments();
-        let Some(handle) = arguments.output_handle(Argument::Window) else { return };
-        let comm = arguments.handle(Argument::Comm).and_then(|comm| self.comm(call, comm));
-        let (Some(comm), Some((scope, _))) = (comm, self.tracker.scopes().last()) else { return };
-        let int = |name: &str| match call.input(name) {
-            Some(Value::Int(n)) => Some(*n),
-            _ => None,
-        };
-        let size = int("size");
-        let memory = call
-            .arg("base")
-            .zip(size)
-            .and_then(|(base, size)| Range::at(base, turn.place.thread, size))
-            .filter(|_| function.name.starts_with("MPI_Win_create"));
-        let identity = scope.identity();
-        let unit = int("disp_unit").filter(|unit| *unit > 0);
-        turn.window = Some((identity, Shape { size, unit }));
-        let epochs = Window::new(turn.place.clone());
-        self.windows.insert(handle, OwnWindow { epochs, identity, members: comm.local, memory });
-    }
 }
 
 /// Whether a buffer is not used, because its peer is `MPI_PROC_NULL`.
@@ -710,19 +469,5 @@ fn is_to_nobody(call: &Call, function: &Function, buffer: usize) -> bool {
         semantics::Op::Receive => is_null("source"),
         semantics::Op::Rma(_) => is_null("target_rank"),
         _ => false,
-    }
-}
-
-/// A finding about threads: calls of threads beyond the level that MPI provides.
-pub fn thread_level(calls: &[(u32, Place)], provided: Option<&str>, findings: &mut Findings) {
-    let Some(provided) = provided else { return };
-    let Some((_, main)) = calls.iter().find(|(thread, _)| *thread == 0) else { return };
-    let Some((_, other)) = calls.iter().find(|(thread, _)| *thread != 0) else { return };
-    if matches!(provided, "MPI_THREAD_SINGLE" | "MPI_THREAD_FUNNELED") {
-        let message = format!(
-            "{} is called by a thread that did not initialize MPI, and MPI provides {provided} only.",
-            other.function
-        );
-        findings.add(Class::ThreadLevel, message, vec![other.clone(), main.clone()]);
     }
 }

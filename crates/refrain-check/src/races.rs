@@ -53,7 +53,9 @@ pub fn races(received: &[Received], findings: &mut Findings) {
             let mut seen = HashSet::from([(first.from, first.tag)]);
             for later in sorted.iter().skip(at + 1).take(HORIZON) {
                 let is_first_of_lane = seen.insert((later.from, later.tag));
+                // Of two messages of one sender, a receive that both fit gets the one that was sent first.
                 let competes = is_first_of_lane
+                    && later.from != first.from
                     && fits(first.spec, later.from, later.tag)
                     && later.knew < done
                     && !fits(later.spec, first.from, first.tag);
@@ -75,6 +77,7 @@ pub fn races(received: &[Received], findings: &mut Findings) {
                         (*first.place).clone(),
                         (*later.place).clone(),
                         (*later.sender).clone(),
+                        (*first.sender).clone(),
                     ];
                     findings.add(Class::MessageRace, message, places);
                     break;
@@ -91,7 +94,7 @@ mod tests {
     use super::*;
 
     fn place(number: u64) -> Arc<Place> {
-        Arc::new(Place { rank: 0, thread: 0, number, function: "MPI_Recv".into(), site: None })
+        Arc::new(Place { rank: 0, thread: 0, number, function: "MPI_Recv", site: None })
     }
 
     fn received(id: u64, spec: Spec, from: i32, tag: i64, knew: u32) -> Received {
@@ -110,6 +113,12 @@ mod tests {
         let named = (Some(0), None);
         let all = [received(0, (None, None), 2, 0, 0), received(1, named, 0, 0, 0)];
         assert_eq!(found(&all), 1);
+    }
+
+    #[test]
+    fn messages_of_one_sender_do_not_overtake_each_other() {
+        let all = [received(0, (Some(0), None), 0, 45, 0), received(1, (None, Some(46)), 0, 46, 0)];
+        assert_eq!(found(&all), 0);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The life of requests.
 
 use crate::finding::{Class, Findings, Place};
+use refrain_bytes::table::Map;
 use refrain_mpi::interface::Function;
 use refrain_mpi::semantics::{Argument, Form, Object, Op};
 use refrain_reader::Call;
-use std::collections::HashMap;
+
 use std::sync::Arc;
 
 /// A request.
@@ -23,7 +24,7 @@ struct Request {
 /// The requests of a process.
 #[derive(Debug, Default)]
 pub struct Requests {
-    live: HashMap<u64, Request>,
+    live: Map<u64, Request>,
 }
 
 /// What a call does to requests.
@@ -84,13 +85,14 @@ impl Requests {
                     );
                     findings.add(Class::NeverStarted, message, two());
                 }
-                Op::Free(Object::Request) if request.is_active && call.returned() => {
-                    let what = match request.is_send {
-                        true => "nothing tells when its buffer may be used again",
-                        false => "nothing tells when its data are there",
-                    };
-                    let message =
-                        format!("{} frees a request that is active: {what}.", place.function);
+                // MPI 4.1 §3.7.3 has an example with a send: an answer of its receiver says that it is complete.
+                Op::Free(Object::Request)
+                    if request.is_active && !request.is_send && call.returned() =>
+                {
+                    let message = format!(
+                        "{} frees a request that is active: nothing tells when its data are there.",
+                        place.function
+                    );
                     findings.add(Class::ActiveRequestFreed, message, two());
                 }
                 _ => {}

@@ -148,12 +148,12 @@ fn near_misses(graph: &Graph, waiting: &BTreeMap<i32, Waiting>, findings: &mut F
 
 /// Stuck ranks that are in the same collective on different communicators.
 fn communicators(graph: &Graph, waiting: &BTreeMap<i32, Waiting>, findings: &mut Findings) {
-    let mut inside: BTreeMap<Arc<str>, Vec<i32>> = BTreeMap::new();
+    let mut inside: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
     for rank in &graph.stuck {
         let Some(of) = waiting.get(rank) else { continue };
         for (need, begun) in &of.needs {
             if let Need::Operation(Operation::Collective { .. }) = need {
-                inside.entry(begun.function.clone()).or_default().push(*rank);
+                inside.entry(begun.function).or_default().push(*rank);
             }
         }
     }

@@ -3,11 +3,12 @@
 //! Two buffers fit each other if their signatures are equal; sizes in bytes do not suffice. A signature is a run-length
 //! list, repeated `count` times by a call, and is compared without being unrolled.
 
+use refrain_bytes::table::Map;
 use refrain_mpi::datatypes::predefined_size;
 use refrain_mpi::semantics::{Object, Op};
 use refrain_reader::datatypes::counts;
 use refrain_reader::{Call, Value};
-use std::collections::HashMap;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// What a basic type is made of. Types that differ in signedness or in the language that names them count as equal:
@@ -22,23 +23,22 @@ pub enum Basic {
     Complex(u8),
     /// A logical value.
     Logical(u8),
-    /// A pair of a value and an index, or of two values (by its name's number).
-    Pair(u8),
     /// Bytes: they fit everything.
     Byte,
 }
 
 impl Basic {
-    /// The basic type of a predefined datatype; none if it is unknown.
+    /// The basic type of a predefined datatype; none if it is unknown, or a pair.
     pub fn named(name: &str) -> Option<Basic> {
         let size = u8::try_from(predefined_size(name)?).ok()?;
         let short = name.strip_prefix("MPI_").unwrap_or(name);
+        if pair(name).is_some() {
+            return None;
+        }
         Some(match short {
             "BYTE" | "PACKED" => Basic::Byte,
             "LB" | "UB" => return None,
             "FLOAT" | "DOUBLE" | "LONG_DOUBLE" | "REAL" | "DOUBLE_PRECISION" => Basic::Real(size),
-            _ if short.ends_with("_INT") && !matches!(short, "LONG_LONG_INT") => Basic::Pair(size),
-            _ if short.starts_with('2') => Basic::Pair(size.wrapping_add(short.len() as u8)),
             _ if short.contains("COMPLEX") => Basic::Complex(size),
             _ if short.contains("BOOL") || short.starts_with("LOGICAL") => Basic::Logical(size),
             _ if short.starts_with("REAL") || short.contains("FLOAT") => Basic::Real(size),
@@ -56,6 +56,33 @@ pub struct Run {
     pub size: u64,
     /// How many.
     pub count: u64,
+}
+
+/// The two types of a pair (MPI 4.1 §6.9.4), and whether they follow each other without a gap.
+fn pair(name: &str) -> Option<(&'static str, &'static str, bool)> {
+    Some(match name {
+        "MPI_2INT" => ("MPI_INT", "MPI_INT", true),
+        "MPI_2INTEGER" => ("MPI_INTEGER", "MPI_INTEGER", true),
+        "MPI_2REAL" => ("MPI_REAL", "MPI_REAL", true),
+        "MPI_2DOUBLE_PRECISION" => ("MPI_DOUBLE_PRECISION", "MPI_DOUBLE_PRECISION", true),
+        "MPI_SHORT_INT" => ("MPI_SHORT", "MPI_INT", false),
+        "MPI_LONG_INT" => ("MPI_LONG", "MPI_INT", false),
+        "MPI_FLOAT_INT" => ("MPI_FLOAT", "MPI_INT", false),
+        "MPI_DOUBLE_INT" => ("MPI_DOUBLE", "MPI_INT", false),
+        "MPI_LONG_DOUBLE_INT" => ("MPI_LONG_DOUBLE", "MPI_INT", false),
+        _ => return None,
+    })
+}
+
+/// The signature of a predefined datatype; none if it is unknown.
+fn signature(name: &str) -> Option<Vec<Run>> {
+    let mut runs = Vec::new();
+    let (first, second) = pair(name).map_or((name, None), |(a, b, _)| (a, Some(b)));
+    for name in [Some(first), second].into_iter().flatten() {
+        let run = Run { basic: Basic::named(name)?, size: predefined_size(name)?, count: 1 };
+        append(&mut runs, &[run]);
+    }
+    Some(runs)
 }
 
 /// Signatures with more runs are not followed.
@@ -109,15 +136,12 @@ fn repeated(runs: &[Run], count: u64) -> Option<Vec<Run>> {
 
 impl Type {
     fn predefined(name: &str) -> Type {
-        let size = predefined_size(name).unwrap_or(0);
-        let run = |basic| Arc::from([Run { basic, size, count: 1 }]);
-        let extent = match Basic::named(name) {
-            // Pairs may have padding.
-            Some(Basic::Pair(_)) | None => None,
-            Some(_) => i64::try_from(size).ok(),
-        };
+        let runs = signature(name);
+        let size = runs.iter().flatten().map(|run| run.size.saturating_mul(run.count)).sum();
+        let has_gap = pair(name).is_some_and(|(_, _, is_dense)| !is_dense);
+        let extent = i64::try_from(size).ok().filter(|_| runs.is_some() && !has_gap);
         Type {
-            runs: Basic::named(name).map(run),
+            runs: runs.map(Into::into),
             size,
             extent,
             is_dense: extent.is_some(),
@@ -244,26 +268,27 @@ impl<'a> Unrolled<'a> {
 /// The datatypes of a process.
 #[derive(Debug, Default)]
 pub struct Types {
-    derived: HashMap<u64, Arc<Type>>,
-    predefined: HashMap<u64, Arc<Type>>,
-    names: HashMap<u64, Arc<str>>,
+    derived: Map<u64, Arc<Type>>,
+    predefined: Map<u64, (Arc<Type>, Arc<str>)>,
+    /// What to call datatypes that the program makes.
+    derived_name: OnceCell<Arc<str>>,
 }
 
 impl Types {
     /// The type of a handle, with its name; none if no recorded call made it, or it is null.
     pub fn get(&mut self, call: &Call, handle: u64) -> Option<(Arc<Type>, Arc<str>)> {
-        if let Some(known) = self.derived.get(&handle) {
-            return Some((known.clone(), "a derived datatype".into()));
+        if let Some(known) = self.predefined.get(&handle) {
+            return Some(known.clone());
         }
-        if let (Some(known), Some(name)) = (self.predefined.get(&handle), self.names.get(&handle)) {
+        if let Some(known) = self.derived.get(&handle) {
+            let name = self.derived_name.get_or_init(|| "a derived datatype".into());
             return Some((known.clone(), name.clone()));
         }
         let name =
             call.handle_name("datatype", handle).filter(|name| *name != "MPI_DATATYPE_NULL")?;
         let new = Arc::new(Type::predefined(name));
         let name: Arc<str> = name.into();
-        self.predefined.insert(handle, new.clone());
-        self.names.insert(handle, name.clone());
+        self.predefined.insert(handle, (new.clone(), name.clone()));
         Some((new, name))
     }
 
@@ -481,9 +506,21 @@ mod tests {
         assert_eq!(named("MPI_INT"), named("MPI_INTEGER"));
         assert_eq!(named("MPI_LONG_LONG_INT"), named("MPI_INT64_T"));
         assert_ne!(named("MPI_INT"), named("MPI_FLOAT"));
-        assert_ne!(named("MPI_DOUBLE_INT"), named("MPI_2DOUBLE_PRECISION"));
-        assert_ne!(named("MPI_FLOAT_INT"), named("MPI_2INT"));
         assert_eq!(named("MPI_REAL8"), named("MPI_DOUBLE"));
         assert_eq!(named("MPI_C_DOUBLE_COMPLEX"), named("MPI_COMPLEX16"));
+    }
+
+    #[test]
+    fn a_pair_fits_its_two_values() {
+        let of = |count, name: &str| Elements {
+            count,
+            datatype: Arc::new(Type::predefined(name)),
+            name: name.into(),
+        };
+        assert_eq!(of(1, "MPI_2INT").fit(&of(2, "MPI_INT")), Fit::Same);
+        assert_eq!(of(2, "MPI_DOUBLE_INT").fit(&of(2, "MPI_DOUBLE_INT")), Fit::Same);
+        assert_eq!(of(1, "MPI_FLOAT_INT").fit(&of(2, "MPI_INT")), Fit::Different);
+        assert_eq!(of(1, "MPI_2DOUBLE_PRECISION").fit(&of(1, "MPI_DOUBLE_INT")), Fit::Different);
+        assert_eq!(Type::predefined("MPI_DOUBLE_INT").size, 12);
     }
 }

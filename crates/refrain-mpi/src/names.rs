@@ -164,16 +164,17 @@ pub fn handle_name(family: Family, kind: &str, value: u64) -> Option<&'static st
 pub struct HandleTable {
     // Sorted by kind and value, one entry for each.
     entries: Vec<(Box<str>, u64, Box<str>)>,
+    /// The same by value: few handles of different kinds have the same value, so few kinds need be compared.
+    by_value: Vec<(u64, usize)>,
 }
 
 impl HandleTable {
     /// The name of a handle, or `None` if it is not predefined.
     pub fn name(&self, kind: &str, value: u64) -> Option<&str> {
-        let key = |entry: &'_ (Box<str>, u64, Box<str>)| {
-            entry.0.as_ref().cmp(kind).then(entry.1.cmp(&value))
-        };
-        let at = self.entries.binary_search_by(key).ok()?;
-        self.entries.get(at).map(|entry| &*entry.2)
+        let first = self.by_value.partition_point(|entry| entry.0 < value);
+        let same = self.by_value.iter().skip(first).take_while(|entry| entry.0 == value);
+        let mut same = same.filter_map(|(_, at)| self.entries.get(*at));
+        same.find(|entry| &*entry.0 == kind).map(|entry| &*entry.2)
     }
 
     /// The value of a predefined handle.
@@ -197,7 +198,10 @@ impl<K: Into<Box<str>>, N: Into<Box<str>>> FromIterator<(K, u64, N)> for HandleT
         // The sort is stable, so the first of equals stays the first.
         entries.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
         entries.dedup_by(|later, first| later.0 == first.0 && later.1 == first.1);
-        HandleTable { entries }
+        let mut by_value: Vec<(u64, usize)> =
+            entries.iter().enumerate().map(|(at, entry)| (entry.1, at)).collect();
+        by_value.sort_unstable();
+        HandleTable { entries, by_value }
     }
 }
 

@@ -121,6 +121,20 @@ impl Log {
         self.site = Some(number);
     }
 
+    /// Records the names of predefined handles, each with its kind.
+    pub fn handles(&mut self, named: &[(&str, u64, &str)]) {
+        let line = |(kind, handle, name): &(&str, u64, &str)| format!("{kind} {handle:x} {name}\n");
+        let text: String = named.iter().map(line).collect();
+        self.record(0, Tag::Handles, 0, text.as_bytes());
+    }
+
+    /// The bytes since the last time, which are then forgotten: so a log need not be in memory as a whole.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.starts.clear();
+        self.times.clear();
+        std::mem::take(&mut self.bytes)
+    }
+
     /// Records a new segment of memory.
     pub fn segment(&mut self, base: u64, bytes: u64, kind: u8, module: &str) {
         let mut body = self.tick();

@@ -63,6 +63,9 @@ pub struct Args {
     access: Access,
     #[command(flatten)]
     redaction: Redaction,
+    /// What `refrain check --prove` forces.
+    #[arg(long, hide = true)]
+    force: Option<String>,
     /// The command to run, as without Refrain.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -78,6 +81,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut variables = args.control.variables(args.raw, plan.ranks())?;
     variables.push(args.access.apply().variable());
     variables.extend(args.redaction.variable());
+    variables.extend(args.force.map(|force| format!("REFRAIN_FORCE={force}")));
     let timing = args.timing.wanted()?;
     if let Some(wanted) = &timing {
         variables.push(format!("REFRAIN_TIMING={}", wanted.in_processes().to_text()));

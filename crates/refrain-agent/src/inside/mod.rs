@@ -12,6 +12,7 @@
 //!   lazily made values · [`reentrant`]: values shared by a thread and its signal handlers
 //! * [`panics`]: counts the agent's panics
 //! * [`permissions`]: of files that the agent creates · [`redaction`]: what they must not contain
+//! * [`forced`]: makes sends synchronous, or late
 //! * [`header_page`]: the header of a part, changed by several threads
 //! * [`stalls`]: how long the agent delays the program, for a benchmark
 //! * [`process`]: state of the process · [`clock`]: its clock · [`library`]: its MPI library, and the
@@ -25,6 +26,7 @@ pub mod build_id;
 pub mod clock;
 pub mod entry;
 pub mod file_size;
+pub mod forced;
 pub mod header_page;
 pub mod imports;
 pub mod library;

@@ -5,7 +5,7 @@
 //! that order; then the loaded modules are searched.
 
 use crate::inside::modules::{self, Owner};
-use crate::inside::{library, process};
+use crate::inside::{forced, library, process};
 use crate::{order, table};
 use refrain_mpilib::is_library_name;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -58,7 +58,7 @@ fn unhooked_slow(slot: usize) -> *const () {
 fn resolve(slot: usize) -> *const () {
     let _quiet = process::Quiet::keep();
     let found = std::panic::catch_unwind(|| {
-        let name = table::NAMES.get(slot / 2).copied().unwrap_or_default();
+        let name = forced::name(table::NAMES.get(slot / 2).copied().unwrap_or_default());
         let name = if slot % 2 == 1 { format!("P{name}") } else { name.to_owned() };
         lookup(&name)
     });
@@ -69,6 +69,7 @@ fn resolve(slot: usize) -> *const () {
         _ if !has_mpi() => return missing as *const (),
         _ => missing as *const (),
     };
+    let f = if f == missing as *const () { f } else { forced::delayed(slot, f) };
     let hook = if f == missing as *const () { None } else { order::hook(slot / 2) };
     if let (Some(cell), Some(_)) = (UNHOOKED.get(slot), hook) {
         cell.store(f.cast_mut(), Ordering::Release);

@@ -2,7 +2,7 @@
 
 use crate::inside::header_page::HeaderPage;
 use crate::inside::locked::{Lazy, Locked};
-use crate::inside::{absent, clock, library, modules, panics, permissions, redaction};
+use crate::inside::{absent, clock, forced, library, modules, panics, permissions, redaction};
 use crate::order;
 use crate::trace::{compress, device, filter, heap, sites, thread_log};
 use refrain_format::part::{self, PartHeader, flags};
@@ -45,6 +45,7 @@ fn read_environment() {
     }
     permissions::prepare();
     redaction::prepare();
+    forced::prepare();
     filter::prepare();
     sites::prepare();
     compress::prepare();

@@ -295,11 +295,15 @@ impl<L: Clone> Tracker<L> {
         }
     }
 
-    /// The lane of the message that a receive with a wildcard matched.
+    /// The lane of the message that a receive with a wildcard matched; none if its status says something else than the
+    /// receive asked for: some libraries leave statuses as they were.
     fn lane_in(&self, receive: Receive, status: Option<StatusFields>) -> Option<Lane> {
         let status = status?;
         let source = self.scopes.peer(receive.scope, status.source.into())?;
-        Some((receive.scope, source, status.tag.into()))
+        let tag = i64::from(status.tag);
+        let fits = receive.source.is_none_or(|asked| asked == source)
+            && receive.tag.is_none_or(|asked| asked == tag);
+        fits.then_some((receive.scope, source, tag))
     }
 
     fn cancel(&mut self, call: &Call) {

@@ -1,11 +1,13 @@
 //! `refrain check`: finds MPI errors in a trace, or in a program that it runs and traces.
 
+mod prove;
 mod report;
 mod run;
 mod sarif;
 mod suppressions;
 
 use self::report::{Outcome, as_github, as_json, as_text};
+use self::run::Manner;
 use self::suppressions::Suppressions;
 use crate::Usage;
 use crate::merge::{assembled, base_meta, parts_of};
@@ -29,13 +31,17 @@ use std::process::ExitCode;
   refrain check app.refrain.parts                what a job left that hung, crashed or was killed
   refrain check app.refrain --format github      annotations for GitHub Actions
   refrain check app.refrain --suppressions known.txt
+  refrain check --prove -- mpirun -n 4 ./app     runs it again to see whether potential errors happen
 
 A job that hangs is ended once every rank is in a call that waits for the others; --hang SECONDS
 also ends a job in which no rank has made progress for so long.
 
 A potential deadlock is one that MPI's buffering of messages, or a collective that returns early,
 has prevented in this run. With --assume-buffering, programs may rely on the buffering of
-standard sends. A message race is reported if another match leads to a deadlock.
+standard sends. A message race is reported if another match leads to a deadlock. --prove runs the
+command again: for potential deadlocks with synchronous sends, which wait for their receives; for
+each race with the message late that came first. A finding is proven if the program then hangs in
+these calls, or fails. Finding and exit code stay if it does not.
 
 A line of a suppressions file is a class of findings, and optionally a pattern with * for the
 function or file:line of one of its calls; # begins a comment:
@@ -70,6 +76,9 @@ pub struct Args {
     /// End a traced job if no rank has made a call for so many seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     hang: u64,
+    /// Run the command again so that potential deadlocks and races happen, and say whether it fails.
+    #[arg(long)]
+    prove: bool,
     /// Keep the trace of the command under this name.
     #[arg(short, long, value_name = "NAME.refrain")]
     output: Option<PathBuf>,
@@ -98,8 +107,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None => Suppressions::default(),
     };
     let (trace, hung) = match (&args.path, args.command.is_empty()) {
+        (_, true) if args.prove => {
+            bail!(Usage("--prove runs the program again: name its command after `--`".to_owned()))
+        }
         (Some(path), true) => (opened(path)?, None),
-        (None, false) => run::traced(&args.command, args.output.as_deref(), args.hang)?,
+        (Some(path), false) if args.prove => (opened(path)?, None),
+        (None, false) => {
+            let (output, patience) = (args.output.as_deref(), args.hang);
+            let run = run::traced(&args.command, Manner { output, patience, force: None })?;
+            (run.opened, run.hung)
+        }
         (None, true) => bail!(Usage("name a trace, or a command after `--`".to_owned())),
         (Some(_), false) => {
             bail!(Usage("name a trace or a command, not both".to_owned()))
@@ -107,7 +124,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let options = Options { assume_buffering: args.assume_buffering };
     let found = check(&trace.trace, options)?;
-    let outcome = Outcome::of(&trace.trace, found, &suppressions, hung);
+    let proofs = match args.prove {
+        true => prove::prove(&args.command, &trace.trace, &found, args.hang)?,
+        false => vec![None; found.len()],
+    };
+    let outcome = Outcome::of(&trace.trace, (found, proofs), &suppressions, hung);
     let format = match (args.json, args.sarif) {
         (true, _) => Format::Json,
         (_, true) => Format::Sarif,

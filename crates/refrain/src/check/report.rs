@@ -1,5 +1,6 @@
 //! Findings as text, JSON and annotations.
 
+use super::prove::Proof;
 use super::suppressions::Suppressions;
 use crate::select::ranks_in_words;
 use crate::summary::counted;
@@ -36,6 +37,8 @@ pub struct Row {
     pub ranks: Vec<i32>,
     pub times: u64,
     pub places: Vec<PlaceRow>,
+    /// What came of forcing it (`--prove`).
+    pub proof: Option<Proof>,
 }
 
 /// What was found.
@@ -53,12 +56,14 @@ impl Outcome {
     /// Symbolizes findings and leaves out suppressed ones.
     pub fn of(
         trace: &CallTrace,
-        found: Vec<Finding>,
+        (found, proofs): (Vec<Finding>, Vec<Option<Proof>>),
         suppressions: &Suppressions,
         hung: Option<String>,
     ) -> Outcome {
         let mut sites = Sites::recorded_at(trace.meta().time.0);
-        let all: Vec<Row> = found.into_iter().map(|finding| row(finding, &mut sites)).collect();
+        let rows = found.into_iter().zip(proofs);
+        let all: Vec<Row> =
+            rows.map(|(finding, proof)| Row { proof, ..row(finding, &mut sites) }).collect();
         let total = all.len();
         let findings: Vec<Row> = all.into_iter().filter(|row| !suppressions.cover(row)).collect();
         let mut notes = Vec::new();
@@ -93,6 +98,7 @@ fn row(finding: Finding, sites: &mut Sites) -> Row {
         ranks: finding.ranks.into_iter().collect(),
         times: finding.times,
         places: finding.places.iter().map(|place| place_row(place, sites)).collect(),
+        proof: None,
     }
 }
 
@@ -129,6 +135,9 @@ pub fn as_text(outcome: &Outcome) -> String {
                 counted(row.times, "time"),
                 ranks_in_words(&row.ranks)
             );
+        }
+        if let Some(Proof { proven, what }) = &row.proof {
+            text += &format!("  {}: {what}\n", if *proven { "proven" } else { "not proven" });
         }
         text += &format!("  {}\n\n", row.remedy);
     }

@@ -5,7 +5,7 @@ use crate::where_;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A folder that is removed with the value.
@@ -44,25 +44,43 @@ pub fn temporary_folder() -> Result<TemporaryFolder> {
 /// How often it is asked whether a job hangs, at first and at most.
 const ASKED: (Duration, Duration) = (Duration::from_millis(700), Duration::from_secs(10));
 
-/// The trace of a command, and how it was ended if it hung.
-pub fn traced(
-    command: &[OsString],
-    output: Option<&Path>,
-    patience: u64,
-) -> Result<(Opened, Option<String>)> {
+/// A command that was run and traced.
+pub struct Run {
+    /// Its trace.
+    pub opened: Opened,
+    /// Why it was ended, if it hung.
+    pub hung: Option<String>,
+    /// Whether it ended with exit code 0.
+    pub succeeded: bool,
+}
+
+/// How a command is run.
+#[derive(Clone, Copy)]
+pub struct Manner<'a> {
+    /// The name under which the trace is kept.
+    pub output: Option<&'a Path>,
+    /// Seconds without a call after which the job is ended.
+    pub patience: u64,
+    /// What is forced, for `refrain trace --force`.
+    pub force: Option<&'a str>,
+}
+
+/// Runs and traces a command.
+pub fn traced(command: &[OsString], manner: Manner<'_>) -> Result<Run> {
     let folder = temporary_folder()?;
-    let trace = output.map_or_else(|| folder.path().join("check.refrain"), Path::to_owned);
+    let output = manner.output.map(Path::to_owned);
+    let trace = output.unwrap_or_else(|| folder.path().join("check.refrain"));
     let parts = crate::merge::parts_of(&trace);
     let refrain = std::env::current_exe().context("cannot find refrain's own executable")?;
-    let mut child = Command::new(refrain)
-        .args(["trace", "--callsite", "return", "-o"])
-        .arg(&trace)
-        .arg("--")
-        .args(command)
-        .spawn()
-        .context("cannot run refrain trace")?;
-    let hung = watch(&mut child, &parts, Duration::from_secs(patience))?;
-    if let Some(why) = &hung {
+    let mut run = Command::new(refrain);
+    run.args(["trace", "--callsite", "return", "-o"]).arg(&trace);
+    if let Some(force) = manner.force {
+        // What the program prints was seen before.
+        run.args(["--force", force]).stdout(Stdio::null()).stderr(Stdio::null());
+    }
+    let mut child = run.arg("--").args(command).spawn().context("cannot run refrain trace")?;
+    let (hung, succeeded) = watch(&mut child, &parts, Duration::from_secs(manner.patience))?;
+    if let Some(why) = hung.as_ref().filter(|_| manner.force.is_none()) {
         say!("refrain: the job was ended: {why}");
     }
     if !trace.exists() && !parts.exists() {
@@ -71,18 +89,18 @@ pub fn traced(
     let mut opened = opened(&trace)?;
     // Sections are read from the file when they are asked for.
     opened.folders.push(folder);
-    Ok((opened, hung))
+    Ok(Run { opened, hung, succeeded })
 }
 
-/// Waits for the command, and ends it if it hangs. Returns why it was ended.
-fn watch(child: &mut Child, parts: &Path, patience: Duration) -> Result<Option<String>> {
+/// Waits for the command, and ends it if it hangs. Returns why it was ended, and whether it succeeded.
+fn watch(child: &mut Child, parts: &Path, patience: Duration) -> Result<(Option<String>, bool)> {
     let (mut every, most) = ASKED;
     let (mut asked, mut moved) = (Instant::now(), Instant::now());
     let mut stuck_before = false;
     let mut calls = 0;
     loop {
-        if child.try_wait().context("cannot wait for the command")?.is_some() {
-            return Ok(None);
+        if let Some(status) = child.try_wait().context("cannot wait for the command")? {
+            return Ok((None, status.success()));
         }
         std::thread::sleep(Duration::from_millis(20));
         if asked.elapsed() < every || !parts.is_dir() {
@@ -105,7 +123,7 @@ fn watch(child: &mut Child, parts: &Path, patience: Duration) -> Result<Option<S
             }
         };
         end(child)?;
-        return Ok(Some(why.to_owned()));
+        return Ok((Some(why.to_owned()), false));
     }
 }
 

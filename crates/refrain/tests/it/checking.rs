@@ -43,6 +43,17 @@ fn line_of(victim: &str, text: &str) -> u64 {
     at.unwrap_or_else(|| panic!("{victim} has no {text}")) as u64 + 1
 }
 
+/// Asserts that `refrain check` finds nothing in a trace but what is known: lines of a suppressions file, for what a
+/// program does wrong on purpose.
+pub fn assert_no_findings(trace: &Path, known: &str) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("known.txt");
+    std::fs::write(&file, known).expect("a file");
+    let outcome = check(&["--suppressions", file.to_str().expect("a plain path")], trace);
+    assert!(outcome.is_success(), "{}:\n{outcome}", trace.display());
+    assert!(outcome.stdout.contains("no findings"), "{}: {outcome}", trace.display());
+}
+
 #[test]
 fn correct_programs_have_no_findings() {
     let victims = ["hello.c", "barriers.c", "comm_order.c", "order_jacobi.c", "scattered_tags.c"];
@@ -50,9 +61,7 @@ fn correct_programs_have_no_findings() {
         for victim in victims {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let trace = traced(&mpi, folder.path(), victim, 4);
-            let outcome = check(&[], &trace);
-            assert!(outcome.is_success(), "{victim} under {}:\n{}", mpi.name(), outcome.stdout);
-            assert!(outcome.stdout.ends_with("no findings\n"), "{}", outcome.stdout);
+            assert_no_findings(&trace, "");
         }
     }
 }
@@ -102,6 +111,79 @@ fn a_command_that_hangs_is_ended_and_checked() {
     assert!(text.contains("note: the job was ended: every rank waits"), "{text}");
     let left = folder.path().read_dir().expect("the folder").count();
     assert_eq!(left, 0, "no file is left");
+}
+
+#[test]
+fn errors_in_the_use_of_requests_windows_and_callbacks_are_found_with_their_lines() {
+    let victim = "check_errors.c";
+    let errors = [
+        ("callback", "callback"),
+        ("started-twice", "request-state"),
+        ("never-freed", "request-leak"),
+        ("not-started", "request-state"),
+        ("no-epoch", "rma-epoch"),
+        ("no-lock", "rma-epoch"),
+    ];
+    for mpi in Mpi::representatives() {
+        let program = mpi.compile(victim);
+        for (error, class) in errors {
+            if error == "not-started" && mpi.name() == "openmpi-4.1" {
+                continue; // It has no partitioned communication.
+            }
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let trace = folder.path().join("run.refrain");
+            let run = mpi.run(2).program(&program).args([error]).trace_to(Some(&trace));
+            run.trace_options(["--callsite", "return"]).output();
+            let parts = folder.path().join("run.refrain.parts");
+            let found = found(if trace.exists() { &trace } else { &parts });
+            let line = line_of(victim, &format!("/* {error} */"));
+            let is_found = found.iter().any(|(of, lines)| of == class && lines.contains(&line));
+            assert!(is_found, "{error} under {}: {found:?}", mpi.name());
+        }
+    }
+}
+
+/// What `refrain check --prove` says of each finding that it forced.
+fn proofs(mpi: &Mpi, victim: &str, ranks: &str, args: &[&str]) -> Vec<(String, bool, String)> {
+    let program = mpi.compile(victim);
+    let _turn = turn();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = mpi
+        .command(refrain_binary())
+        .args(["check", "--json", "--prove", "--", "mpirun", "-n", ranks])
+        .arg(&program)
+        .args(args)
+        .current_dir(folder.path())
+        .output()
+        .expect("refrain runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let json = text.find('{').map_or("", |at| &text[at..]);
+    let json: Json = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let proof = |finding: &Json| {
+        let proof = &finding["proof"];
+        let what = proof["what"].as_str()?.to_owned();
+        Some((finding["class"].as_str()?.to_owned(), proof["proven"].as_bool()?, what))
+    };
+    json["findings"].as_array().expect("findings").iter().filter_map(proof).collect()
+}
+
+#[test]
+fn potential_errors_are_proven_by_runs_in_which_they_happen() {
+    for mpi in Mpi::representatives() {
+        let buffering = proofs(&mpi, "check_buffering.c", "2", &[]);
+        let [(class, proven, what)] = &buffering[..] else { panic!("{buffering:?}") };
+        assert!(class == "potential-deadlock" && *proven, "{}: {what}", mpi.name());
+        assert!(what.contains("with synchronous sends, the program hangs in these calls"));
+        let race = proofs(&mpi, "check_race.c", "3", &[]);
+        let [(class, proven, what)] = &race[..] else { panic!("{race:?}") };
+        assert!(class == "message-race" && *proven, "{}: {what}", mpi.name());
+        assert!(what.contains("of rank 1 (MPI_Send) is late, the program hangs"), "{what}");
+        // Something that MPI does not know of prevents the race.
+        let prevented = proofs(&mpi, "check_race.c", "3", &["first"]);
+        let [(class, proven, what)] = &prevented[..] else { panic!("{prevented:?}") };
+        assert!(class == "message-race" && !*proven, "{}: {what}", mpi.name());
+        assert!(what.contains("the program ends as usual"), "{what}");
+    }
 }
 
 #[test]

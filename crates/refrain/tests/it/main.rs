@@ -5,6 +5,7 @@ mod bad_input;
 mod caches;
 mod capture;
 mod checking;
+mod checking_programs;
 mod command_line;
 mod coverage;
 mod dependencies;

@@ -1,6 +1,7 @@
 //! Real programs give the same numbers with and without the agent: LAMMPS and the HPC
 //! Challenge benchmark, as Debian builds them, under Open MPI on 4 ranks.
 
+use crate::checking::assert_no_findings;
 use refrain_testing::{Mpi, Outcome, refrain, require_mpi, require_program};
 use std::path::Path;
 use std::time::Duration;
@@ -23,12 +24,13 @@ fn run(mpi: &Mpi, program: &str, args: &[&str], folder: &Path, trace: Option<&Pa
         .expect_success()
 }
 
-/// Asserts that a trace has the calls of every rank up to MPI_Finalize.
+/// Asserts that a trace has the calls of every rank up to MPI_Finalize, and that nothing is wrong with them.
 fn assert_whole(trace: &Path) {
     let first =
         refrain(["show".as_ref(), trace.as_os_str(), "--function".as_ref(), "Finalize".as_ref()]);
     let ranks = first.expect_success().stdout.lines().count();
     assert_eq!(ranks, RANKS, "every rank's MPI_Finalize is in the trace");
+    assert_no_findings(trace, "");
 }
 
 const MELT: &str = "\
