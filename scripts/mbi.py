@@ -290,7 +290,8 @@ def main():
             print(f"{said:12}{run['program']}-{run['number']} {run['error']} {run['lines']}: "
                   f"{result['failed'] or ''} {found}")
     text, total = table(results)
-    print(json.dumps(total) if args.json else text)
+    missed = collections.Counter(r["run"]["error"] for r in results if verdict(r) == "miss")
+    print(json.dumps(dict(total, missed=missed)) if args.json else text)
     if left:
         print(f"{left} runs were not made: the time was over")
     if args.table:

@@ -19,8 +19,9 @@ use crate::repeat::{self, Repetition};
 use crate::rma::Windows;
 use crate::turn::{Part, Turn, Unordered};
 use refrain_analysis::matching::{Operation, Scope};
+use refrain_bytes::table::Map;
 use refrain_reader::{Ended, Item, TraceError};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 /// How to check.
@@ -48,7 +49,7 @@ struct Rank<'t> {
     is_over: bool,
     /// Identities of its scopes, by index, and the other way round.
     scopes: Vec<(u64, Scope)>,
-    by_identity: HashMap<u64, usize>,
+    by_identity: Map<u64, usize>,
     entered: Vec<u64>,
     clock: Clock,
     calls: u64,
@@ -81,7 +82,7 @@ pub struct Job<'t> {
     messages: Messages,
     windows: Windows,
     /// Collectives that not all members have left, by scope and number.
-    gatherings: HashMap<(u64, u64), Gathering>,
+    gatherings: Map<(u64, u64), Gathering>,
     /// Processes that wait no longer: the last member has come to their collective.
     woken: Vec<usize>,
     /// Scopes whose members have called different collectives.
@@ -103,7 +104,7 @@ impl<'t> Job<'t> {
             ranks: Vec::new(),
             messages: Messages::default(),
             windows: Windows::default(),
-            gatherings: HashMap::new(),
+            gatherings: Map::default(),
             woken: Vec::new(),
             diverged: HashSet::new(),
             has_clocks: ranks <= CLOCKED,
@@ -127,7 +128,7 @@ impl<'t> Job<'t> {
             open: None,
             is_over: false,
             scopes: Vec::new(),
-            by_identity: HashMap::new(),
+            by_identity: Map::default(),
             entered: Vec::new(),
             clock: Clock::new(if self.has_clocks { ranks } else { 0 }),
             calls: 0,

@@ -142,16 +142,17 @@ struct Flight {
     place: Arc<Place>,
 }
 
-/// Beyond this many ranges in flight, older ones are not compared.
-const COMPARED: usize = 1024;
+/// Where a range begins, and its number: the segment, the first byte, how many were in flight before it.
+type Key = ((u32, u32), i64, u64);
 
 /// The memory of a process that is in flight.
 #[derive(Debug, Default)]
 pub struct InFlight {
-    /// In the order in which the operations began.
-    all: BTreeMap<u64, Flight>,
-    requests: Map<u64, Vec<u64>>,
-    windows: BTreeMap<(u64, i64), Vec<u64>>,
+    all: BTreeMap<Key, Flight>,
+    /// The longest range of each segment so far: no other one can reach further.
+    longest: Map<(u32, u32), i64>,
+    requests: Map<u64, Vec<Key>>,
+    windows: BTreeMap<(u64, i64), Vec<Key>>,
     begun: u64,
 }
 
@@ -159,10 +160,7 @@ impl InFlight {
     /// Compares a call's memory with that in flight, and the parts of the call with each other.
     pub fn check(&self, uses: &[Use], place: &Arc<Place>, findings: &mut Findings) {
         for used in uses {
-            let meets = |flight: &&Flight| {
-                (flight.writes || used.writes) && flight.range.meets(&used.range)
-            };
-            if let Some(flight) = self.all.values().rev().take(COMPARED).find(meets) {
+            if let Some(flight) = self.conflict(used) {
                 let (now, then) = (verb(used.writes), verb(flight.writes));
                 let message = format!(
                     "{} {now} memory that {} still {then}: that operation is not complete.",
@@ -190,6 +188,18 @@ impl InFlight {
         }
     }
 
+    /// The latest operation in flight that must not share memory with a call.
+    fn conflict(&self, used: &Use) -> Option<&Flight> {
+        let (segment, range) = (used.range.segment, used.range);
+        let reach = self.longest.get(&segment)?;
+        let from = (segment, range.start.saturating_sub(*reach), 0);
+        let near = self.all.range(from..(segment, range.end, 0));
+        let meets = |(_, flight): &(&Key, &Flight)| {
+            (flight.writes || used.writes) && flight.range.meets(&range)
+        };
+        near.filter(meets).max_by_key(|((_, _, number), _)| *number).map(|(_, flight)| flight)
+    }
+
     /// Adds memory that is in flight until its owner is done.
     pub fn add(&mut self, owner: Owner, uses: &[Use], place: &Arc<Place>) {
         if uses.is_empty() {
@@ -200,9 +210,12 @@ impl InFlight {
             Owner::Window(window, target) => self.windows.entry((window, target)).or_default(),
         };
         for used in uses {
-            of_owner.push(self.begun);
-            let flight = Flight { range: used.range, writes: used.writes, place: place.clone() };
-            self.all.insert(self.begun, flight);
+            let range = used.range;
+            let key = (range.segment, range.start, self.begun);
+            let longest = self.longest.entry(range.segment).or_default();
+            *longest = (*longest).max(range.end.saturating_sub(range.start));
+            of_owner.push(key);
+            self.all.insert(key, Flight { range, writes: used.writes, place: place.clone() });
             self.begun += 1;
         }
     }
@@ -214,8 +227,8 @@ impl InFlight {
 
     /// A request is complete.
     pub fn request_done(&mut self, request: u64) {
-        for number in self.requests.remove(&request).unwrap_or_default() {
-            self.all.remove(&number);
+        for key in self.requests.remove(&request).unwrap_or_default() {
+            self.all.remove(&key);
         }
     }
 
@@ -225,8 +238,8 @@ impl InFlight {
         let of_window = (window, *ranks.start())..=(window, *ranks.end());
         let done: Vec<_> = self.windows.range(of_window).map(|(owner, _)| *owner).collect();
         for owner in done {
-            for number in self.windows.remove(&owner).unwrap_or_default() {
-                self.all.remove(&number);
+            for key in self.windows.remove(&owner).unwrap_or_default() {
+                self.all.remove(&key);
             }
         }
     }
@@ -263,6 +276,21 @@ mod tests {
         assert!(!found(of(range(1, 0, 8), false), of(range(1, 7, 9), false)));
         assert!(!found(of(range(1, 0, 8), true), of(range(1, 8, 9), true)));
         assert!(!found(of(range(1, 0, 8), true), of(range(2, 0, 9), true)));
+    }
+
+    #[test]
+    fn the_latest_operation_is_named_whatever_lies_between() {
+        let (mut flights, mut findings) = (InFlight::default(), Findings::default());
+        let of = |range| Use { range, writes: true, buffer: 0 };
+        flights.add(Owner::Request(1), &[of(range(1, 0, 100))], &place("MPI_Irecv"));
+        flights.add(Owner::Request(2), &[of(range(1, 20, 24))], &place("MPI_Recv_init"));
+        flights.add(Owner::Request(3), &[of(range(1, 90, 99))], &place("MPI_Ibcast"));
+        flights.check(&[of(range(1, 30, 40))], &place("MPI_Send"), &mut findings);
+        flights.check(&[of(range(1, 98, 120))], &place("MPI_Recv"), &mut findings);
+        flights.check(&[of(range(1, 100, 120))], &place("MPI_Bcast"), &mut findings);
+        let all = findings.into_sorted();
+        let others: Vec<&str> = all.iter().map(|finding| finding.places[1].function).collect();
+        assert_eq!(others, ["MPI_Irecv", "MPI_Ibcast"]);
     }
 
     #[test]

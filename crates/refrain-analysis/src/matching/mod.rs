@@ -55,12 +55,15 @@ pub use origin::Origin;
 pub use scopes::{Kind, Scope};
 pub use tracker::Tracker;
 
+use refrain_bytes::table::Map;
 use refrain_mpi::semantics::Argument;
 use refrain_reader::Call;
-use std::collections::HashMap;
 
 /// Messages with the same envelope: the index of a scope, the other rank in `MPI_COMM_WORLD`, the tag.
 pub type Lane = (usize, i32, i64);
+
+/// Counts by lane.
+pub type Lanes = Map<Lane, u64>;
 
 /// A receive, or a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,11 +195,11 @@ pub enum Side {
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Messages that it has begun to send.
-    pub sent: HashMap<Lane, u64>,
+    pub sent: Lanes,
     /// Receives without a wildcard that it has begun.
-    pub named: HashMap<Lane, u64>,
+    pub named: Lanes,
     /// Messages that receives with a wildcard have matched.
-    pub matched: HashMap<Lane, u64>,
+    pub matched: Lanes,
 }
 
 /// Whether each call of this kind must be observed separately, even if it was repeated: receives with a wildcard may

@@ -1,6 +1,7 @@
 //! Communicators, windows and files of a process.
 
 use super::origin::{Making, Origin, making, tag};
+use refrain_bytes::table::Map;
 use refrain_mpi::interface::Function;
 use refrain_mpi::semantics::Argument;
 use refrain_reader::Call;
@@ -52,7 +53,7 @@ const HANDLES: [(&str, Argument); 3] =
 pub(super) struct Scopes {
     all: Vec<Entry>,
     /// By kind of handle and handle.
-    handles: HashMap<(&'static str, u64), usize>,
+    handles: Map<(&'static str, u64), usize>,
     /// How many scopes have the same kind, members and origin.
     made: HashMap<(Kind, Arc<[i32]>, Origin), u32>,
     /// Communicators whose members are not known yet, by handle: a note with them follows.

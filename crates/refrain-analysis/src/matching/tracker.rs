@@ -3,14 +3,14 @@
 use super::action::{comes_from_root, is_persistent, makes_request};
 use super::scopes::{RUNTIME, Scopes};
 use super::{
-    Action, Blocked, Counts, Kind, Lane, Need, Op, Operation, Progress, Receive, Scope, Side, Step,
-    Until,
+    Action, Blocked, Counts, Kind, Lane, Lanes, Need, Op, Operation, Progress, Receive, Scope,
+    Side, Step, Until,
 };
+use refrain_bytes::table::Map;
 use refrain_mpi::interface::Function;
 use refrain_mpi::semantics::{self, Argument, Choice, Form, Mode};
 use refrain_mpi::status::StatusFields;
 use refrain_reader::{Call, Item, Note};
-use std::collections::HashMap;
 
 /// An operation that a call begins, or that a persistent request will begin.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ pub struct Tracker<L = ()> {
     rank: i32,
     scopes: Scopes,
     counts: Counts,
-    requests: HashMap<u64, Request<L>>,
+    requests: Map<u64, Request<L>>,
     /// The number of operations that have begun.
     begun: u64,
     /// How often the current call was made in a row.
@@ -74,7 +74,7 @@ impl<L: Clone> Tracker<L> {
             rank,
             scopes: Scopes::new(rank, ranks),
             counts: Counts::default(),
-            requests: HashMap::new(),
+            requests: Map::default(),
             begun: 0,
             times: 1,
             steps: Vec::new(),
@@ -243,7 +243,7 @@ impl<L: Clone> Tracker<L> {
     /// Counts an operation that begins.
     fn begin(&mut self, begin: Begin) -> Op {
         let times = self.times;
-        let counted = |lanes: &mut HashMap<Lane, u64>, lane: Lane| {
+        let counted = |lanes: &mut Lanes, lane: Lane| {
             let count = lanes.entry(lane).or_default();
             *count += times;
             *count

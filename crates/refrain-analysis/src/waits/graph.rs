@@ -8,7 +8,9 @@ mod near_miss;
 
 pub use near_miss::{Mismatch, NearMiss, Odd};
 
-use super::{Kind, Lane, Life, Need, Operation, RankWaitState, Receive, Scope, SendingCall, Until};
+use super::{
+    Kind, Lane, Lanes, Life, Need, Operation, RankWaitState, Receive, Scope, SendingCall, Until,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// An edge of the wait-for graph.
@@ -295,7 +297,7 @@ fn function_of(words: &str) -> &str {
     call.strip_suffix("_c").unwrap_or(call)
 }
 
-fn count(lanes: &HashMap<Lane, u64>, lane: Lane) -> u64 {
+fn count(lanes: &Lanes, lane: Lane) -> u64 {
     lanes.get(&lane).copied().unwrap_or(0)
 }
 

@@ -17,7 +17,7 @@ pub mod graph;
 pub mod position;
 mod words;
 
-pub use crate::matching::{Kind, Lane, Need, Operation, Receive, Scope, Until};
+pub use crate::matching::{Kind, Lane, Lanes, Need, Operation, Receive, Scope, Until};
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -70,13 +70,13 @@ pub struct RankWaitState {
     /// Its scopes, with the number of collectives that it has begun on each.
     pub scopes: Vec<(Scope, u64)>,
     /// Messages that it has begun to send.
-    pub sent: HashMap<Lane, u64>,
+    pub sent: Lanes,
     /// The calls that sent the last messages of each lane, the very last first: at most [`KEPT_SENDS`].
     pub last_sent: HashMap<Lane, VecDeque<SendingCall>>,
     /// Receives without a wildcard that it has begun.
-    pub named: HashMap<Lane, u64>,
+    pub named: Lanes,
     /// Messages that receives with a wildcard have matched.
-    pub matched: HashMap<Lane, u64>,
+    pub matched: Lanes,
     /// Receives with a wildcard that have not matched yet.
     pub open: Vec<Receive>,
     /// Its open calls; empty if it waits for no rank.
@@ -90,10 +90,10 @@ impl RankWaitState {
             rank,
             life: Life::Here,
             scopes: Vec::new(),
-            sent: HashMap::new(),
+            sent: Lanes::default(),
             last_sent: HashMap::new(),
-            named: HashMap::new(),
-            matched: HashMap::new(),
+            named: Lanes::default(),
+            matched: Lanes::default(),
             open: Vec::new(),
             waits: Vec::new(),
         }

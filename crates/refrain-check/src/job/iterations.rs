@@ -3,7 +3,7 @@
 use super::Job;
 use crate::finding::Findings;
 use crate::repeat::{Skip, Snapshot};
-use std::collections::HashMap;
+use refrain_analysis::matching::Lanes;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 impl Job<'_> {
@@ -92,7 +92,7 @@ impl Job<'_> {
         let there = other.by_identity.get(&self.identity(at, scope)?)?;
         let lane = (*there, self.ranks.get(at)?.rank, tag);
         let counts = other.process.tracker.counts();
-        let of = |lanes: &HashMap<_, u64>| lanes.get(&lane).copied().unwrap_or(0);
+        let of = |lanes: &Lanes| lanes.get(&lane).copied().unwrap_or(0);
         Some(of(&counts.named) + of(&counts.matched))
     }
 }

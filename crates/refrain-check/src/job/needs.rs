@@ -2,9 +2,8 @@
 
 use super::{Job, On, Released};
 use crate::turn::{End, Part, Turn};
-use refrain_analysis::matching::Operation;
+use refrain_analysis::matching::{Lanes, Operation};
 use refrain_mpi::semantics::Mode;
-use std::collections::HashMap;
 
 impl Job<'_> {
     /// Whether what a call waits for has happened.
@@ -47,7 +46,7 @@ impl Job<'_> {
                 };
                 let lane = (*scope, me.rank, tag);
                 let counts = other.process.tracker.counts();
-                let of = |lanes: &HashMap<_, u64>| lanes.get(&lane).copied().unwrap_or(0);
+                let of = |lanes: &Lanes| lanes.get(&lane).copied().unwrap_or(0);
                 let open = other.process.wildcards.fitting(*scope, me.rank, tag);
                 (of(&counts.named) + of(&counts.matched) + open < nth).then_some(On::Rank(there))
             }

@@ -1,11 +1,12 @@
 //! Loops that a decoder is in, and iterations that it can leave out.
 
 use super::Decoder;
+use refrain_bytes::table::{Set, TableHasher};
 use refrain_grammar::{Grammar, What};
 
 pub use refrain_grammar::Place;
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 /// Where a task is in its loops, and what the decoder knows there; see [`crate::processes::Items::loops`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +19,41 @@ pub struct Loops {
     pub live: u64,
 }
 
+/// The requests that are live, with a hash that does not depend on their order.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    all: Set<(u32, u32)>,
+    hash: u64,
+}
+
+impl Live {
+    pub fn contains(&self, request: &(u32, u32)) -> bool {
+        self.all.contains(request)
+    }
+
+    pub fn insert(&mut self, request: (u32, u32)) {
+        if self.all.insert(request) {
+            self.hash = self.hash.wrapping_add(hash_of(&request));
+        }
+    }
+
+    pub fn remove(&mut self, request: &(u32, u32)) {
+        if self.all.remove(request) {
+            self.hash = self.hash.wrapping_sub(hash_of(request));
+        }
+    }
+
+    pub fn clear(&mut self) {
+        *self = Live::default();
+    }
+}
+
+fn hash_of(request: &(u32, u32)) -> u64 {
+    let mut hasher = TableHasher::default();
+    request.hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Decoder<'_> {
     /// Where it is; none inside of a call that made others, between failed polls, and if the times of calls are read.
     pub fn loops(&self) -> Option<Loops> {
@@ -25,14 +61,7 @@ impl Decoder<'_> {
             return None;
         }
         let (grammar, levels) = self.terminals.levels()?;
-        // The order of a set is not defined.
-        let one = |request: &(u32, u32)| {
-            let mut hasher = DefaultHasher::new();
-            request.hash(&mut hasher);
-            hasher.finish()
-        };
-        let live = self.live.iter().map(one).fold(0u64, u64::wrapping_add);
-        Some(Loops { grammar, levels, live })
+        Some(Loops { grammar, levels, live: self.live.hash })
     }
 
     /// Leaves out `n` iterations of a level, with that many calls, if the outcomes of all calls in it are constant.

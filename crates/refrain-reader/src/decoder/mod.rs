@@ -14,7 +14,6 @@ pub mod times;
 use crate::event::{Event, Value};
 use crate::functions::Function;
 use crate::view::{RankCells, TaskView, VaryingOutcomes, handle_names};
-use refrain_bytes::table::Set;
 use refrain_format::record::{segment, state};
 use refrain_mpi::abi::Layout;
 use refrain_mpi::names::HandleTable;
@@ -92,7 +91,7 @@ pub struct Decoder<'t> {
     times: Option<Clock<'t>>,
     /// Call sites met so far, by their strings.
     sites: HashMap<usize, Arc<str>>,
-    live: Set<(u32, u32)>,
+    live: loops::Live,
     last_status: Option<StatusFields>,
     segments: HashMap<(u32, u32), Arc<str>>,
     /// Calls made inside a call that is still to come. Each has its depth and is followed by the calls made
@@ -145,7 +144,7 @@ impl<'t> Decoder<'t> {
             terminals,
             times: None,
             sites: HashMap::new(),
-            live: Set::default(),
+            live: loops::Live::default(),
             last_status: None,
             segments: HashMap::new(),
             inner: Vec::new(),

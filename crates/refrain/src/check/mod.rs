@@ -173,9 +173,11 @@ fn of_parts(parts: &Path) -> Result<Opened> {
     let file = folder.path().join("parts.refrain");
     let noted = noted_run(parts);
     let base = base_meta(noted.command, noted.selected);
-    let (meta, _) =
-        assembled(|steps| Ok(assemble(parts, &file, Keep::Trace, Structure::Auto, base, steps)?))
-            .with_context(|| format!("cannot read {}", parts.display()))?;
+    // Loop nests would be smaller, and take longer to find.
+    let (meta, _) = assembled(|steps| {
+        Ok(assemble(parts, &file, Keep::Trace, Structure::Grammar, base, steps)?)
+    })
+    .with_context(|| format!("cannot read {}", parts.display()))?;
     if meta.streams.is_empty() {
         bail!("{} holds no part with a call in it", parts.display());
     }

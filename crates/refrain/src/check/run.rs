@@ -74,6 +74,10 @@ pub fn traced(command: &[OsString], manner: Manner<'_>) -> Result<Run> {
     let refrain = std::env::current_exe().context("cannot find refrain's own executable")?;
     let mut run = Command::new(refrain);
     run.args(["trace", "--callsite", "return", "-o"]).arg(&trace);
+    if manner.output.is_none() {
+        // A trace that is not kept need not be small.
+        run.args(["--structure", "grammar"]);
+    }
     if let Some(force) = manner.force {
         // What the program prints was seen before.
         run.args(["--force", force]).stdout(Stdio::null()).stderr(Stdio::null());

@@ -236,13 +236,13 @@ fn a_sample_of_the_mpi_bugs_initiative_is_found_without_false_alarms() {
                 "--mpi",
                 mpi.name(),
                 "--sample",
-                "12",
+                "40",
                 "--seed",
                 "11",
                 "--json",
                 "--fresh",
                 "--jobs",
-                "2",
+                "3",
             ])
             .env("REFRAIN", refrain_binary())
             .output()
@@ -253,10 +253,14 @@ fn a_sample_of_the_mpi_bugs_initiative_is_found_without_false_alarms() {
         let count = |what: &str| total[what].as_u64().unwrap_or(0);
         assert_eq!(
             (count("all"), count("false alarm"), count("failed")),
-            (12, 0, 0),
+            (40, 0, 0),
             "{}: {total}",
             mpi.name()
         );
-        assert!(count("hit") > 5 && count("miss") == 0, "{}: {total}", mpi.name());
+        // These errors are in loads and stores, or in values that differ: no trace of calls has them.
+        let hidden = ["LocalConcurrency", "GlobalConcurrency", "MessageRace"];
+        let mut missed = total["missed"].as_object().expect("missed").keys();
+        assert!(missed.all(|label| hidden.contains(&label.as_str())), "{}: {total}", mpi.name());
+        assert!(count("hit") > 20, "{}: {total}", mpi.name());
     }
 }

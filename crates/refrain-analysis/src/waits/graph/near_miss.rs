@@ -4,8 +4,10 @@
 //! but no receive matches it. The number of unmatched messages of a lane is the number of messages that were sent minus
 //! the receives that were posted for the lane or have matched it.
 
-use super::{Lane, Need, Operation, RankWaitState, Receive, Scope, SendingCall, World, count};
-use std::collections::{BTreeSet, HashMap};
+use super::{
+    Lane, Lanes, Need, Operation, RankWaitState, Receive, Scope, SendingCall, World, count,
+};
+use std::collections::BTreeSet;
 
 /// Messages that a stuck rank would receive if one thing were different.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -231,7 +233,7 @@ impl World<'_> {
         let (mut sent, mut named) = (0, 0);
         for (rank, index) in self.scopes.get(scope).into_iter().flatten() {
             let Some(of) = self.by_rank.get(rank) else { continue };
-            let sum = |lanes: &HashMap<Lane, u64>| -> u64 {
+            let sum = |lanes: &Lanes| -> u64 {
                 let lanes = lanes.iter().filter(|((scope, _, t), _)| scope == index && *t == tag);
                 lanes.map(|(_, count)| *count).sum()
             };
