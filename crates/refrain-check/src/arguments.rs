@@ -65,7 +65,7 @@ pub fn wrong(
         let Some(value) = call.input(param.name) else { continue };
         let found = match meaning {
             Meaning::Rank => rank(call, function, param, value, scope),
-            Meaning::Tag => tag(call, param, value),
+            Meaning::Tag => tag(call, function, param, value),
             Meaning::Count => count(call, param, value),
             Meaning::Handle => handle(call, function, param, value, types, scope, has_failed),
             _ => None,
@@ -115,8 +115,12 @@ fn rank(
     Some((Class::InvalidArgument, of(call, format!("{} {rank}{known}", param.name))))
 }
 
-fn tag(call: &Call, param: &Param, value: &Value) -> Option<Wrong> {
+fn tag(call: &Call, function: &Function, param: &Param, value: &Value) -> Option<Wrong> {
     let Value::Int(tag) = value else { return None };
+    // A status may have any.
+    if !communicates(function) && !matches!(function.op(), Op::Probe | Op::MatchedProbe) {
+        return None;
+    }
     let receives = param.name == "recvtag" || call.input("source").is_some() && param.name == "tag";
     let is_any = *tag == i64::from(call.layout().any_tag) && receives;
     (*tag < 0 && !is_any).then(|| {

@@ -25,6 +25,9 @@ struct Request {
 #[derive(Debug, Default)]
 pub struct Requests {
     live: Map<u64, Request>,
+    /// Active sends that were freed, since when no call could tell that they are complete: the calls that freed and made
+    /// their requests.
+    freed_sends: Vec<[Arc<Place>; 2]>,
 }
 
 /// What a call does to requests.
@@ -103,6 +106,10 @@ impl Requests {
     /// Follows a call that has returned without an error.
     pub fn observe(&mut self, call: &Call, function: &Function, place: &Arc<Place>) -> Change {
         let (mut change, arguments) = (Change::default(), call.arguments());
+        if !function.is_local() && function.op() != Op::End {
+            // An answer of the receiver, for example.
+            self.freed_sends.clear();
+        }
         match function.op() {
             Op::Start => {
                 for handle in arguments.requests() {
@@ -126,7 +133,12 @@ impl Requests {
             }
             Op::Free(Object::Request) => {
                 for handle in arguments.requests() {
-                    self.live.remove(&handle);
+                    let request = self.live.remove(&handle);
+                    if let Some(send) =
+                        request.filter(|request| request.is_active && request.is_send)
+                    {
+                        self.freed_sends.push([place.clone(), send.place]);
+                    }
                     change.ended.push(handle);
                 }
             }
@@ -164,6 +176,17 @@ impl Requests {
 
     /// The process calls `MPI_Finalize`.
     pub fn finish(&mut self, findings: &mut Findings) {
+        for places in self.freed_sends.drain(..) {
+            let message = format!(
+                "{} frees the request of a send that is active, and no later call can tell when its buffer may be used again.",
+                places[0].function
+            );
+            findings.add(
+                Class::ActiveRequestFreed,
+                message,
+                places.map(|place| (*place).clone()).into(),
+            );
+        }
         let mut left: Vec<Request> = self.live.drain().map(|(_, request)| request).collect();
         left.sort_by_key(|request| request.place.number);
         for request in left {

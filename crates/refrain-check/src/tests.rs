@@ -330,6 +330,30 @@ fn requests_must_be_completed_and_started() {
 }
 
 #[test]
+fn a_send_may_be_freed_if_a_later_call_can_tell_that_it_is_complete() {
+    let job = |answers: bool| {
+        two(move |rank, calls| match rank {
+            0 => {
+                let request = calls.nonblocking("MPI_Isend", ("dest", 1), 0, ONE);
+                let (before, after) = (Value::Word(request), Value::Word(NULL));
+                calls.add("MPI_Request_free", &[("request", before)], &[("request", after)]);
+                if answers {
+                    calls.recv(1, 1, OTHER);
+                }
+            }
+            _ => {
+                calls.recv(0, 0, OTHER);
+                if answers {
+                    calls.send(0, 1, ONE);
+                }
+            }
+        })
+    };
+    assert_eq!(checked(job(true)), []);
+    assert_eq!(checked(job(false)), [Class::ActiveRequestFreed]);
+}
+
+#[test]
 fn two_receives_in_flight_must_not_share_memory() {
     let job = |second: (i64, i64, u64)| {
         two(move |rank, calls| match rank {

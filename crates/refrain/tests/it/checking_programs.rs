@@ -1,8 +1,7 @@
-//! `refrain check` on whole programs that work: the NAS Parallel Benchmarks, ScaLAPACK's test of the LU decomposition,
-//! and mpi4py's test suite. Each finding in them is known, and true.
+//! `refrain check` on whole programs that work: the NAS Parallel Benchmarks, and ScaLAPACK's test of the LU
+//! decomposition. Each finding in them is known, and true.
 
 use crate::checking::assert_no_findings;
-use crate::mpi4py;
 use refrain_testing::{Mpi, require_mpi, require_path, skip};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
