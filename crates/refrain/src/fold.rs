@@ -1,6 +1,7 @@
 //! `refrain fold`: stores a trace of calls as loop nests.
 
 use crate::mode::Access;
+use crate::open::open_any;
 use crate::show::structure::lines;
 use anyhow::{Context, Result, bail};
 use refrain_analysis::nest::histograms::histograms;
@@ -75,7 +76,13 @@ impl From<Wanted> for Structure {
 
 /// Writes the trace.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let file = refrain_reader::open(&args.trace)?;
+    let file = open_any(&args.trace)?;
+    if file.is_recovered() {
+        bail!(
+            "the end of {} is missing, and what is made of it would look whole: fold an undamaged file",
+            args.trace.display()
+        );
+    }
     let File::Calls(trace) = file else {
         bail!("{} is not a trace of MPI calls", args.trace.display());
     };

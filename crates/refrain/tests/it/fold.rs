@@ -81,6 +81,24 @@ fn a_regular_program_is_stored_as_a_grammar_unless_asked_otherwise() {
 }
 
 #[test]
+fn a_trace_whose_end_is_missing_is_not_made_to_look_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let whole = std::fs::read(crate::snapshots::golden("nas-cg.refrain")).expect("a trace");
+    let (damaged, output) = (folder.path().join("cut.refrain"), folder.path().join("out.refrain"));
+    std::fs::write(&damaged, &whole[..whole.len() / 2]).expect("a file");
+    for options in [&[][..], &["--histogram-above", "8"]] {
+        let mut words = vec!["fold".as_ref(), damaged.as_os_str(), "-o".as_ref()];
+        words.push(output.as_os_str());
+        words.extend(options.iter().map(std::ffi::OsStr::new));
+        let outcome = refrain(words);
+        assert_eq!(outcome.code, 125, "{outcome}");
+        assert!(outcome.stderr.contains("is missing"), "{outcome}");
+        assert!(outcome.stderr.contains("would look whole"), "{outcome}");
+        assert!(!output.exists(), "{outcome}");
+    }
+}
+
+#[test]
 fn what_is_no_trace_of_calls_is_not_folded() {
     let golden = crate::snapshots::golden("particles-v2.refrain");
     let folder = tempfile::tempdir().expect("a folder");
