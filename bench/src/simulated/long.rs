@@ -1,7 +1,7 @@
 //! Long runs of correct programs: their logs are encoded piece by piece, and are never in memory as a whole.
 
 use super::irregular::{neighbours, pair};
-use super::{HANDLES, SEGMENT, Task, Value, WORLD, received, scatter, stencil_2d};
+use super::{HANDLES, SEGMENT, Task, Value, received, scatter, stencil_2d};
 use refrain_encode::encoder::{Batch, Encoder};
 use refrain_format::record::segment;
 use refrain_signature::tasktrace::TaskTrace;
@@ -70,18 +70,20 @@ pub fn mesh(rank: u32, size: u32, steps: u64) -> TaskTrace {
     run.finish()
 }
 
-/// Rank 0 receives from all others in any order, and answers.
+/// MPICH's `MPI_ANY_SOURCE`.
+const ANY_SOURCE: i64 = -2;
+/// The tag of results.
+const RESULT: i64 = 9;
+
+/// Rank 0 receives from all others in any order.
 fn collect(task: &mut Task, step: u64) {
-    const ANY_SOURCE: i64 = -2;
-    const RESULT: i64 = 9;
     if task.rank != 0 {
         return task.send(200, 0, RESULT);
     }
     let mut senders: Vec<i64> = (1..task.size).collect();
     senders.sort_by_key(|sender| scatter(step, *sender as u64));
     for sender in senders {
-        let mut envelope = task.envelope(201, ANY_SOURCE, RESULT);
-        envelope[5] = WORLD;
+        let envelope = task.envelope(201, ANY_SOURCE, RESULT);
         task.log.call("MPI_Recv", &envelope, &[received(sender, RESULT)]);
     }
 }

@@ -278,6 +278,8 @@ pub struct Finding {
 pub struct Findings {
     all: Vec<Finding>,
     known: HashMap<Key, usize>,
+    /// How often something was found.
+    added: u64,
     /// Errors of calls that have not returned, by rank.
     fatal: BTreeMap<i32, usize>,
 }
@@ -290,6 +292,7 @@ impl Findings {
     pub fn add(&mut self, class: Class, message: impl Into<String>, places: Vec<Place>) {
         let key = places.iter().map(|place| (place.function, place.site.clone())).collect();
         let ranks = places.iter().map(|place| place.rank);
+        self.added += 1;
         match self.known.get(&(class, key)).copied() {
             Some(at) => {
                 if let Some(finding) = self.all.get_mut(at) {
@@ -314,6 +317,11 @@ impl Findings {
     /// Whether a call with an error has not returned.
     pub fn is_fatal(&self) -> bool {
         !self.fatal.is_empty()
+    }
+
+    /// How often something was found so far.
+    pub fn added(&self) -> u64 {
+        self.added
     }
 
     /// How many findings there are.

@@ -194,8 +194,12 @@ impl Process {
                 !function.is_local() || function.position(Argument::Request).is_some();
             return None;
         }
+        let before = findings.added();
         if !self.is_threaded {
             self.requests.check(call, function, &place, findings);
+        }
+        if !call.returned() && findings.added() > before {
+            findings.note_fatal(self.rank);
         }
         let peers = comm.as_ref().map(|comm| match comm.remote.is_empty() {
             true => comm.local.len() as u64,
@@ -207,7 +211,11 @@ impl Process {
         if !self.is_threaded && !self.has_errors {
             self.in_flight.check(&used, &place, findings);
         }
+        let before = findings.added();
         self.windows_of(call, function, &place, &used, &mut turn, findings);
+        if !call.returned() && findings.added() > before {
+            findings.note_fatal(self.rank);
+        }
         let parts = self.parts(call, function, &place, index, scope.is_root);
         self.follow(call, function, &place, parts, used, &mut turn);
         self.new_window(call, &mut turn);
