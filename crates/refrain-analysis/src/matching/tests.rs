@@ -9,7 +9,7 @@ use refrain_mpi::interface::function;
 use refrain_mpi::names::HandleTable;
 use refrain_mpi::status::StatusFields;
 use refrain_reader::{Event, Item, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 const RANKS: usize = 4;
