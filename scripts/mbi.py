@@ -33,7 +33,7 @@ REFRAIN = os.environ.get("REFRAIN", os.path.join(ROOT, "target", "release", "ref
 CHECKER = os.environ.get("REFRAIN_CHECKER", REFRAIN)
 SOURCE = "simgrid-4.1"
 # Seconds after which a run is ended. The programs take a tenth of one; some hang in ways that `where` is not sure of.
-LONGEST = 4
+LONGEST = 6
 
 # The findings that are the right class for a label.
 CLASSES = {
