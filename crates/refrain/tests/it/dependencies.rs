@@ -16,7 +16,12 @@ const ANALYSIS: &[&str] = &[
 ];
 
 /// What the search for errors may use.
-const CHECK: &[&str] = &["refrain-analysis", "refrain-mpi", "refrain-reader"];
+const CHECK: &[&str] = &[
+    "refrain-analysis",
+    "refrain-bytes", // hash tables
+    "refrain-mpi",
+    "refrain-reader",
+];
 
 /// What the command line may use.
 const COMMAND_LINE: &[&str] = &[
