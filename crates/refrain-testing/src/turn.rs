@@ -1,7 +1,7 @@
 //! Jobs take turns: ranks that share their cores with many ranks of other jobs are extremely slow.
 //!
-//! A machine has two slots per core. A job takes a slot for each of its ranks, a job of more than two ranks takes
-//! all slots. Small jobs can thus start, wait and end side by side, and large jobs run alone.
+//! A machine has four slots per core. A job takes a slot for each of its ranks, and at most all of them. Waiting ranks
+//! sleep (`tests/preload/yield.c`), so small jobs can start, wait and end side by side; large jobs run alone.
 //! Launchers of Open MPI that start and end at the same moment disturb each other, so its jobs never run side by side.
 //!
 //! Each turn leaves a line in `target/launches.tsv`: the test, the MPI, the ranks, how long it waited
@@ -43,8 +43,8 @@ pub(crate) fn turn_of(mpi: &str, ranks: usize) -> Turn {
     }
     // Whoever is at the gate takes the next free slots, so that small jobs do not overtake a large job forever.
     let gate = locked("mpi-jobs.lock");
-    let slots = 2 * thread::available_parallelism().map_or(1, usize::from);
-    locks.extend(taken(slots, if ranks > 2 { slots } else { ranks.max(1) }));
+    let slots = 4 * thread::available_parallelism().map_or(1, usize::from);
+    locks.extend(taken(slots, ranks.clamp(1, slots)));
     drop(gate);
     let test = thread::current().name().unwrap_or("?").to_owned();
     let ranks = if ranks == usize::MAX { 0 } else { ranks };

@@ -58,7 +58,8 @@ fn put_symbol(out: &mut Vec<u8>, kind: Kind, value: u32, count: u64) {
 }
 
 impl Sequitur {
-    /// Writes some more, until `out` has `enough` bytes or a little later. Returns whether all is written.
+    /// Writes some more, until `out` has `enough` bytes or a little later, or until it has looked for the next rule for
+    /// long. Returns whether all is written.
     pub fn save_some(&self, saving: &mut Saving, out: &mut Vec<u8>, enough: usize) -> bool {
         let nodes = &self.rules.nodes;
         while matches!(saving.stage, Stage::Body | Stage::Search) {
