@@ -1,7 +1,8 @@
 //! Jobs take turns: ranks that share their cores with many ranks of other jobs are extremely slow.
 //!
 //! A machine has four slots per core. A job takes a slot for each of its ranks, and at most all of them. Waiting ranks
-//! sleep (`tests/preload/yield.c`), so small jobs can start, wait and end side by side; large jobs run alone.
+//! sleep (`tests/preload/yield.c`), so small jobs can start, wait and end side by side; jobs that take more than half of
+//! the slots do not.
 //! Launchers of Open MPI that start and end at the same moment disturb each other, so its jobs never run side by side.
 //!
 //! Each turn leaves a line in `target/launches.tsv`: the test, the MPI, the ranks, how long it waited
