@@ -42,6 +42,7 @@ use crate::same::Sequence;
 use crate::skeletons::Skeletons;
 use crate::tree::{Rows, TreeCoder};
 use refrain_bytes::range::{Coder, Decoder, Encoder};
+use refrain_elastic::RankList;
 use refrain_grammar::{Grammar, What};
 use refrain_nest::{Grouped, Options, fold, of_one, over_groups};
 use refrain_signature::cells::{Cells, put_unsigned};
@@ -295,9 +296,13 @@ fn cells_of(row: &Row) -> usize {
 
 /// A group without rows and grammars.
 fn head_of(group: &Group) -> Group {
+    without_rows(group.thread, group.ranks.clone())
+}
+
+fn without_rows(thread: u32, ranks: RankList) -> Group {
     Group {
-        thread: group.thread,
-        ranks: group.ranks.clone(),
+        thread,
+        ranks,
         predefined: Vec::new(),
         strings: Vec::new(),
         rows: Vec::new(),
@@ -509,20 +514,10 @@ fn first_uses(grammar: &Grammar, terminals: usize) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use refrain_elastic::RankList;
 
     #[test]
     fn a_skeleton_without_a_row_is_refused() {
-        let mut groups = [head_of(&Group {
-            thread: 0,
-            ranks: RankList::single(0),
-            predefined: Vec::new(),
-            strings: Vec::new(),
-            rows: Vec::new(),
-            grammars: Vec::new(),
-            residues: BTreeMap::new(),
-            lost: 0,
-        })];
+        let mut groups = [without_rows(0, RankList::single(0))];
         let mut coded = Decoder::new(&[0; 64]);
         let mut budget = Budget { symbols: 64, cells: 64, calls: 64, most: 0, walked: 0 };
         let skeletons = [vec![0, u32::MAX]];
